@@ -1,0 +1,24 @@
+"""The one exception that a person is meant to read.
+
+`UserError` is for what the user can mend: a missing file, a broken row, an impossible setting.
+Its message is one sentence: what is wrong, where, and what to do. The command line prints it and
+exits with 1; nothing else in the package catches it. Our own invariants use `assert`.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(Exception):
+    """A mistake in the user's input or data, told in one sentence."""
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Name the nearest of the choices, or all of them: ` (did you mean 'layers'?)`.
+
+    >>> did_you_mean("n_laers", ["n_layers", "width"])
+    "; did you mean 'n_layers'?"
+    """
+    known = sorted(choices)
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(known)}"
