@@ -1,1 +1,63 @@
-"""Greffon."""
+"""Greffon: grow a Transformer body on unlabelled text, graft a new head on it for each task.
+
+One function a command, and the nouns they work on. They are imported when first used, so that
+`import greffon` costs nothing.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "tokenizer": "tokenizing",
+    "pretrain": "pretraining",
+    "estimate": "pretraining",
+    "resume": "pretraining",
+    "generate": "predict",
+    "generate_many": "predict",
+    "params": "ledger",
+    "show": "summary",
+    "Run": "run",
+    "Recipe": "config",
+    "Shape": "config",
+    "Training": "config",
+    "Decoder": "nn.body",
+    "VocabularyHead": "nn.heads",
+    "Model": "nn.model",
+    "Causal": "objectives.causal",
+    "Tokenizer": "text.tokenizer",
+    "UserError": "errors",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+if TYPE_CHECKING:
+    from greffon.config import Recipe as Recipe
+    from greffon.config import Shape as Shape
+    from greffon.config import Training as Training
+    from greffon.errors import UserError as UserError
+    from greffon.ledger import params as params
+    from greffon.nn.body import Decoder as Decoder
+    from greffon.nn.heads import VocabularyHead as VocabularyHead
+    from greffon.nn.model import Model as Model
+    from greffon.objectives.causal import Causal as Causal
+    from greffon.predict import generate as generate
+    from greffon.predict import generate_many as generate_many
+    from greffon.pretraining import estimate as estimate
+    from greffon.pretraining import pretrain as pretrain
+    from greffon.pretraining import resume as resume
+    from greffon.run import Run as Run
+    from greffon.summary import show as show
+    from greffon.text.tokenizer import Tokenizer as Tokenizer
+    from greffon.tokenizing import tokenizer as tokenizer
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'greffon' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"greffon.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,5 @@
+"""`python -m greffon`."""
+
+from greffon.cli import main
+
+main()

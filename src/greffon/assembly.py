@@ -1,0 +1,35 @@
+"""From a recipe to a model: the one place where bodies and heads are put together."""
+
+import torch
+
+from greffon.config import Recipe
+from greffon.nn.body import Decoder
+from greffon.nn.heads import ClassHead, VocabularyHead
+from greffon.nn.model import Model
+from greffon.randomness import derive
+
+
+def language_model(recipe: Recipe) -> Model:
+    """A causal body with a vocabulary head on it."""
+    body = Decoder(recipe.shape, recipe.vocabulary)
+    matrix = body.embedding if recipe.shape.tied else None
+    head = VocabularyHead(body.width, recipe.vocabulary, bias=recipe.shape.bias, tied=matrix)
+    return Model(body, head)
+
+
+def classifier(recipe: Recipe) -> Model:
+    """A causal body with a class head on it."""
+    assert recipe.graft is not None
+    body = Decoder(recipe.shape, recipe.vocabulary)
+    head = ClassHead(body.width, len(recipe.labels), pooling=recipe.graft.pooling, dropout=recipe.graft.head_dropout)
+    return Model(body, head)
+
+
+MODELS = {"causal": language_model, "classify": classifier}
+
+
+def make_model(recipe: Recipe) -> Model:
+    """Build the model of a recipe with fresh weights, drawn from its seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(recipe.training.seed, "weights"))
+        return MODELS[recipe.objective](recipe)

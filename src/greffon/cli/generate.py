@@ -1,0 +1,50 @@
+"""`greffon generate RUN PROMPT`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from greffon.cli import say_out
+from greffon.cli.parsing import parse
+
+
+@dataclass(frozen=True)
+class Args:
+    """Continue a prompt with a causal run; the same seed gives the same text."""
+
+    run: Positional[Path]
+    """The run directory."""
+    prompt: Positional[str]
+    """The beginning of the text."""
+    tokens: int = 40
+    """Tokens to add at most."""
+    temperature: float = 0.8
+    """How freely to draw; 0 takes the likeliest token."""
+    top_k: int = 0
+    """Draw from the K likeliest tokens only; 0: from all."""
+    top_p: float = 0.95
+    """Draw from the likeliest tokens that fill this share; 1: from all."""
+    seed: int = 0
+    json: bool = False
+    """Print JSON."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the prompt and its continuation as one text."""
+    args = parse(Args, "generate", words)
+
+    from greffon.predict import generate
+
+    made = generate(
+        args.run,
+        args.prompt,
+        tokens=args.tokens,
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        seed=args.seed,
+    )
+    say_out(json.dumps(asdict(made), ensure_ascii=False) if args.json else made.text)

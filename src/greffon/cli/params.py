@@ -1,0 +1,43 @@
+"""`greffon params RUN`, or `greffon params --preset P --vocabulary N`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from greffon.cli import say_out
+from greffon.cli.parsing import parse
+
+
+@dataclass(frozen=True)
+class Args:
+    """Account for every parameter of a run or a preset: formula, numbers put in, count."""
+
+    run: Positional[Path | None] = None
+    """A run directory; without one, the preset is accounted for."""
+    preset: str = "compact"
+    vocabulary: int | None = None
+    """Tokens of the vocabulary (default: the preset's)."""
+    classes: int | None = None
+    """Count a classifier with this many classes instead of a language model."""
+    json: bool = False
+    """Print JSON."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the ledger."""
+    args = parse(Args, "params", words)
+
+    from greffon.ledger import params
+
+    ledger = params(args.run, preset=args.preset, vocabulary=args.vocabulary, classes=args.classes)
+    if args.json:
+        say_out(json.dumps(ledger.as_dict(), ensure_ascii=False))
+        return
+    lines = [(c.name, c.formula, f"{c.count:,}") for c in ledger.components]
+    lines.append(("total", "", f"{ledger.total:,}"))
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    for name, formula, count in lines:
+        say_out(f"{name:<{widths[0]}}  {formula:<{widths[1]}}  {count:>{widths[2]}}")

@@ -1,0 +1,130 @@
+"""From words on the command line, and a TOML file under them, to one dataclass of arguments.
+
+Settings: defaults < `--config file.toml` < command line. Every mistake is a UserError of one sentence.
+"""
+
+import contextlib
+import dataclasses
+import io
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import tyro
+
+from greffon.config import Shape, Training
+from greffon.errors import UserError, did_you_mean
+
+Args = TypeVar("Args")
+
+_NOT_SETTINGS = {"steps", "minutes", "seed"}
+"""Fields of Training that commands offer under the same name by themselves."""
+
+Settings = dataclasses.make_dataclass(
+    "Settings",
+    [
+        (f.name, Annotated[f.type | None, tyro.conf.arg(metavar=f.name.upper())], None)  # type: ignore[operator]
+        for kind in (Shape, Training)
+        for f in dataclasses.fields(kind)
+        if f.name not in _NOT_SETTINGS
+    ],
+    frozen=True,
+    namespace={"__doc__": "Fields of the shape and the training; what is not given is the preset's."},
+)
+"""One optional flag for each field of `Shape` and `Training`: `--layers 6`."""
+
+
+def given(settings: Any) -> dict[str, Any]:
+    """Return the settings that the user gave."""
+    return {name: value for name, value in vars(settings).items() if value is not None}
+
+
+def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:
+    """Read the arguments of one command."""
+    words, config = _take_config(list(words), command)
+    default = _with_config(kind, config) if config is not None else None
+    complaint = io.StringIO()
+    width, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), os.environ.get("COLUMNS", "100")
+    try:
+        with contextlib.redirect_stderr(complaint):
+            made: Args = tyro.cli(  # type: ignore[assignment]
+                kind,
+                prog=f"greffon {command}",
+                args=words,
+                default=default,
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+            )
+            return made
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise UserError(_one_sentence(complaint.getvalue(), command)) from None
+    finally:
+        if width is None:
+            del os.environ["COLUMNS"]
+
+
+def _take_config(words: list[str], command: str) -> tuple[list[str], Path | None]:
+    for i, word in enumerate(words):
+        if word == "--":
+            break
+        if word.startswith("--config="):
+            return words[:i] + words[i + 1 :], Path(word.removeprefix("--config="))
+        if word == "--config":
+            if i + 1 == len(words):
+                raise UserError(f"--config needs a file; see `greffon {command} --help`")
+            return words[:i] + words[i + 2 :], Path(words[i + 1])
+    return words, None
+
+
+def _with_config(kind: type[Args], path: Path) -> Args:
+    """Build the command's defaults with the values of a TOML file; tables only group them."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {problem.strerror}; give a TOML file with --config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UserError(f"{path} is no valid TOML: {problem}") from None
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        flat.update(value if isinstance(value, dict) else {name: value})
+    flat = {name.replace("-", "_"): value for name, value in flat.items()}
+    defaults: dict[str, Any] = {}
+    known: list[str] = []
+    for f in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if f.type is Settings or f.name == "settings":
+            names = [g.name for g in dataclasses.fields(Settings)]
+            known += names
+            defaults[f.name] = Settings(**{name: flat[name] for name in names if name in flat})
+            continue
+        known.append(f.name)
+        if f.name in flat:
+            value = flat[f.name]
+            defaults[f.name] = tuple(value) if isinstance(value, list) else value
+        elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+            defaults[f.name] = tyro.MISSING
+    for name in flat:
+        if name not in known:
+            raise UserError(f"{path}: unknown setting {name!r}{did_you_mean(name, known)}")
+    return kind(**defaults)
+
+
+def _one_sentence(box: str, command: str) -> str:
+    """Turn tyro's boxed complaint into one sentence."""
+    sections: list[list[str]] = [[]]
+    for raw in box.splitlines():
+        if raw.startswith(("╭", "╰")):
+            continue
+        line = raw.strip("│ ")
+        if line and not line.strip("─"):
+            sections.append([])
+        elif line and not (sections[-1] and line.startswith(("(required)", "(default", "- <class"))):
+            sections[-1].append(line)
+    said = " ".join(sections[0]).removesuffix("Got errors:").strip().rstrip(".:")
+    for section in sections[1:]:
+        if section and section[0].startswith("Perhaps you meant") and len(section) > 1:
+            said += f"; did you mean {section[1].split()[0]}?"
+            return f"{said} (see `greffon {command} --help`)"
+    return f"{said}; see `greffon {command} --help`"

@@ -1,0 +1,73 @@
+"""`greffon pretrain TEXT… --out RUN`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from greffon.cli import say_out
+from greffon.cli.parsing import Settings, given, parse
+from greffon.config import Objective
+
+
+@dataclass(frozen=True)
+class Args:
+    """Pretrain a Transformer body on text files."""
+
+    texts: Positional[tuple[str, ...]]
+    """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; .gz and .xz)."""
+    out: Path | None = None
+    """The run directory to make."""
+    objective: Objective = "causal"
+    """What to learn: the next token."""
+    preset: str = "compact"
+    """The shape and its training: compact or lab."""
+    tokenizer: Path | None = None
+    """An existing tokenizer, or a run that has one; by default one is trained on the text."""
+    vocabulary: int | None = None
+    """Tokens of the tokenizer to train (default: the preset's)."""
+    valid: tuple[str, ...] = ()
+    """Held-out text; by default 1 % of the documents."""
+    text_column: str = "text"
+    """The column with the text, in files that have columns."""
+    steps: int | None = None
+    """How long: optimiser steps,"""
+    tokens: int | None = None
+    """or tokens of text,"""
+    minutes: float | None = None
+    """or minutes on this machine (default: 10)."""
+    seed: int = 0
+    start_from: Path | None = None
+    """A run whose weights, shape and tokenizer to start from, instead of fresh ones."""
+    dry_run: bool = False
+    """Say what it would cost here, and stop."""
+    force: bool = False
+    """Replace a run that is there already."""
+    settings: Settings = field(default_factory=Settings)  # type: ignore[valid-type]
+
+
+def main(words: Sequence[str]) -> None:
+    """Pretrain, or say what it would cost."""
+    args = parse(Args, "pretrain", words)
+
+    from greffon.errors import UserError
+    from greffon.pretraining import estimate, pretrain
+    from greffon.train import cost_line
+
+    names = ("objective", "preset", "tokenizer", "vocabulary", "valid", "text_column")
+    names += ("steps", "tokens", "minutes", "seed", "start_from")
+    what: dict[str, Any] = {name: getattr(args, name) for name in names}
+    what |= given(args.settings)
+    if args.dry_run:
+        say_out(cost_line(estimate(args.texts, **what)))
+        return
+    if args.out is None:
+        raise UserError("no place for the run; name a directory with --out")
+    run = pretrain(args.texts, out=args.out, force=args.force, **what)
+    best = run.scores
+    say_out(
+        f"{run.path}: held-out loss {best['loss']:.3f} nats a token, {best['bits_per_byte']:.3f} bits per byte "
+        f"(best at step {best['step']:,})"
+    )

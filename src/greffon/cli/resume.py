@@ -1,0 +1,31 @@
+"""`greffon resume RUN [--more STEPS]`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from greffon.cli import say_out
+from greffon.cli.parsing import parse
+
+
+@dataclass(frozen=True)
+class Args:
+    """Go on with a run that was stopped, or train it longer."""
+
+    run: Positional[Path]
+    """The run directory."""
+    more: int = 0
+    """Steps to add to those of the recipe."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Resume a run."""
+    args = parse(Args, "resume", words)
+
+    from greffon.pretraining import resume
+
+    run = resume(args.run, more=args.more)
+    told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.scores.items())
+    say_out(f"{run.path}: {told}")

@@ -1,0 +1,55 @@
+"""`greffon show RUN`."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from greffon.cli import say_out
+from greffon.cli.parsing import parse
+
+
+@dataclass(frozen=True)
+class Args:
+    """Tell what a run is."""
+
+    run: Positional[Path]
+    """The run directory."""
+    json: bool = False
+    """Print JSON."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the main facts of a run."""
+    args = parse(Args, "show", words)
+
+    from greffon.summary import show
+
+    summary = show(args.run)
+    if args.json:
+        say_out(json.dumps(dataclasses.asdict(summary), ensure_ascii=False))
+        return
+    shape = summary.recipe.shape
+    state = "finished" if summary.finished else f"stopped; go on with: greffon resume {summary.path}"
+    scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in summary.scores.items())
+    facts = {
+        "run": summary.path,
+        "objective": f"{summary.objective}, preset {summary.preset}",
+        "body": (
+            f"{shape.layers} layers, width {shape.width}, {shape.heads} heads, feed-forward {shape.feed_forward} "
+            f"({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions, context {shape.context}"
+        ),
+        "parameters": f"{summary.parameters:,}",
+        "vocabulary": f"{summary.vocabulary:,} tokens",
+        "text": ", ".join(summary.data),
+        "labels": ", ".join(summary.labels),
+        "training": f"{summary.steps_done:,} of {summary.steps:,} steps, {summary.seconds / 60:.1f} minutes ({state})",
+        "best": scores or "nothing evaluated yet",
+        "changed": summary.changed,
+    }
+    for name, fact in facts.items():
+        if fact:
+            say_out(f"{name:<11} {fact}")

@@ -1,0 +1,37 @@
+"""`greffon tokenizer TEXT… --vocabulary 8000 --out TOK`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from greffon.cli import say_out
+from greffon.cli.parsing import parse
+
+
+@dataclass(frozen=True)
+class Args:
+    """Train a subword tokenizer on text files."""
+
+    texts: Positional[tuple[str, ...]]
+    """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; .gz and .xz)."""
+    out: Path
+    """Where to write the tokenizer."""
+    vocabulary: int = 8000
+    """Tokens in all, special ones included."""
+    text_column: str = "text"
+    """The column with the text, in files that have columns."""
+    force: bool = False
+    """Replace a file that is there already."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Train and save a tokenizer."""
+    from greffon.tokenizing import tokenizer
+
+    args = parse(Args, "tokenizer", words)
+    made = tokenizer(
+        args.texts, out=args.out, vocabulary=args.vocabulary, text_column=args.text_column, force=args.force
+    )
+    say_out(f"{args.out}: {made.size:,} tokens")

@@ -1,0 +1,239 @@
+"""Frozen descriptions of a run, read strictly: an unknown name is an error with the nearest known one.
+
+Nothing here knows how a run is executed. Settings that cannot be are refused when the description is
+made, so that no other module has to check them again.
+"""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from greffon.errors import UserError, did_you_mean
+
+Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "swiglu"]
+Norm = Literal["layer", "rms"]
+NormPlace = Literal["pre", "post"]
+Positions = Literal["sinusoidal", "rotary", "learned", "none"]
+Objective = Literal["causal", "classify"]
+Optimiser = Literal["adamw", "muon"]
+Decay = Literal["linear", "cosine", "constant"]
+Pooling = Literal["last", "mean", "mean-max"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The form of a body."""
+
+    layers: int = 4
+    """Number of blocks."""
+    width: int = 256
+    """Features of a hidden state."""
+    heads: int = 4
+    """Attention heads; they share the width and cost nothing."""
+    feed_forward: int = 1024
+    """Features inside the feed-forward network."""
+    activation: Activation = "squared-relu"
+    norm: Norm = "layer"
+    norm_place: NormPlace = "pre"
+    positions: Positions = "rotary"
+    bias: bool = False
+    """Whether linear maps and layer norms have biases."""
+    tied: bool = True
+    """Whether the vocabulary head borrows the embedding as its matrix."""
+    dropout: float = 0.0
+    context: int = 256
+    """Tokens of the longest text it is trained on."""
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "heads", "feed_forward", "context"):
+            _at_least(name, getattr(self, name), 1)
+        if self.width % self.heads:
+            raise UserError(f"width {self.width} cannot be cut into {self.heads} heads; choose a multiple of it")
+        if self.positions == "rotary" and (self.width // self.heads) % 2:
+            raise UserError(
+                f"rotary positions turn pairs of features, but width {self.width} / {self.heads} heads is odd; "
+                "choose an even width for each head"
+            )
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"dropout is {self.dropout}; choose a number from 0 up to, not including, 1")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained."""
+
+    steps: int = 0
+    """Optimiser steps in all; 0: as many as `minutes` hold, by a short calibration."""
+    minutes: float = 0.0
+    rows: int = 8
+    """Rows of a batch (texts, when fine-tuning)."""
+    accumulate: int = 1
+    """Batches whose gradients are summed for one step."""
+    optimiser: Optimiser = "muon"
+    rate: float = 2e-3
+    """AdamW's rate: embeddings, heads, norms, biases (and matrices, without Muon)."""
+    matrix_rate: float = 2e-3
+    """Muon's rate, for the matrices inside the blocks."""
+    weight_decay: float = 0.0
+    warmup: int = 100
+    """Steps in which the rate climbs to its full height."""
+    decay: Decay = "linear"
+    """How the rate falls afterwards, to zero at the last step."""
+    clip: float = 1.0
+    """The largest gradient norm; longer ones are scaled down."""
+    layer_decay: float = 1.0
+    """The rate of each layer as a share of the one above it (ULMFiT)."""
+    unfreeze_every: int = 0
+    """Steps after which one more layer, from the top, begins to learn; 0: all learn from the start."""
+    patience: int = 0
+    """Evaluations without a better score after which training stops; 0: never."""
+    seed: int = 0
+    evaluate_every: int = 0
+    """Steps between two evaluations; 0: ten in all (pretraining) or one an epoch (fine-tuning)."""
+    valid_tokens: int = 65_536
+    """Held-out tokens that an evaluation reads at most."""
+    checkpoint_minutes: float = 2.0
+    """Minutes between two checkpoints at most."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "warmup", "evaluate_every", "seed", "patience", "unfreeze_every"):
+            _at_least(name, getattr(self, name), 0)
+        for name in ("rows", "accumulate", "valid_tokens"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("rate", "matrix_rate", "clip", "checkpoint_minutes"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"{name} is {getattr(self, name)}; choose a number above 0")
+        if not 0 < self.layer_decay <= 1:
+            raise UserError(f"layer_decay is {self.layer_decay}; choose a share above 0 and up to 1")
+        if not 0 <= self.weight_decay < 1:
+            raise UserError(f"weight_decay is {self.weight_decay}; choose a number from 0 up to 1")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where the text comes from."""
+
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    """Empty: a share of the training text is held out."""
+    test: tuple[str, ...] = ()
+    """Scored beside the validation text; never used to choose anything."""
+    hold_out_test: bool = False
+    """Whether a fifth of the labelled training texts is kept as the test."""
+    limit: int = 0
+    """How many labelled texts to train on at most; 0: all."""
+    text_column: str = "text"
+    label_column: str = "label"
+    tokenizer: str = ""
+    """An existing tokenizer; empty: one is trained on the training text."""
+    digest: str = ""
+    """The identity of what was read: text and tokenizer."""
+
+
+@dataclass(frozen=True)
+class Graft:
+    """How a class head is grafted on a body."""
+
+    pooling: Pooling = "mean-max"
+    """What the head reads: the last real token, the mean, or mean and maximum side by side."""
+    head_dropout: float = 0.0
+    freeze: bool = False
+    """Train the head alone."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.head_dropout < 1:
+            raise UserError(f"head_dropout is {self.head_dropout}; choose a number from 0 up to, not including, 1")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that defines one run."""
+
+    objective: Objective
+    preset: str
+    shape: Shape
+    training: Training
+    data: Data
+    vocabulary: int
+    """Tokens of the vocabulary, special ones included."""
+    origin: str = ""
+    """The run whose weights it starts from; empty: fresh ones."""
+    graft: Graft | None = None
+    labels: tuple[str, ...] = ()
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """What a short calibration measured before the start: seconds a step, gigabytes at the peak."""
+
+
+Description = TypeVar("Description")
+
+
+def from_dict(kind: type[Description], values: Mapping[str, Any], where: str) -> Description:
+    """Read a description strictly.
+
+    >>> from_dict(Shape, {"n_laers": 3}, "recipe.json")
+    Traceback (most recent call last):
+    greffon.errors.UserError: recipe.json: unknown setting 'n_laers'; did you mean 'layers'?
+    """
+    if not isinstance(values, Mapping):
+        raise UserError(f"{where}: expected a table of settings, found {type(values).__name__}")
+    hints = get_type_hints(kind)
+    for name in values:
+        if name not in hints:
+            raise UserError(f"{where}: unknown setting {name!r}{did_you_mean(name, hints)}")
+    read = {name: _read(hints[name], value, f"{where}: {name}") for name, value in values.items()}
+    required = [
+        f.name
+        for f in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
+    for name in required:
+        if name not in read:
+            raise UserError(f"{where}: the setting {name!r} is missing")
+    return kind(**read)
+
+
+def override(description: Description, settings: Mapping[str, Any]) -> Description:
+    """Return the description with those of the settings that it has and that are not None."""
+    names = {f.name for f in dataclasses.fields(description)}  # type: ignore[arg-type]
+    given = {name: value for name, value in settings.items() if name in names and value is not None}
+    return dataclasses.replace(description, **given)  # type: ignore[type-var]
+
+
+def check_names(settings: Mapping[str, Any], *kinds: type, where: str = "") -> None:
+    """Refuse settings that none of the descriptions has."""
+    known = [f.name for kind in kinds for f in dataclasses.fields(kind)]
+    for name in settings:
+        if name not in known:
+            raise UserError(f"{where}unknown setting {name!r}{did_you_mean(name, known)}")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise UserError(f"{name} is {value}; choose {least} or more")
+
+
+def _read(hint: Any, value: Any, where: str) -> Any:
+    """Check one value against its annotation; JSON's lists become tuples, its integers floats."""
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return from_dict(hint, value, where)
+    origin = get_origin(hint)
+    if origin is Literal:
+        if value in get_args(hint):
+            return value
+        raise UserError(f"{where}: unknown choice {value!r}{did_you_mean(str(value), get_args(hint))}")
+    if origin in (Union, types.UnionType):
+        if value is None:
+            return None
+        return _read(next(arg for arg in get_args(hint) if arg is not type(None)), value, where)
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_read(get_args(hint)[0], item, where) for item in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
+        return {str(name): _read(get_args(hint)[1], item, where) for name, item in value.items()}
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(hint, type) and type(value) is hint:
+        return value
+    wanted = hint.__name__ if isinstance(hint, type) else str(hint)
+    raise UserError(f"{where}: expected {wanted}, found {value!r}")

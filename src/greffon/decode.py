@@ -1,0 +1,127 @@
+"""From a causal model to token ids: greedy and sampled, with a key/value memory. Knows no text.
+
+Rows of a batch do not touch each other: each has its own random generator, and padding is never
+seen, so a prompt gives the same tokens alone and in company.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from greffon.errors import UserError
+from greffon.nn.body import Memory
+from greffon.nn.masks import PADDING
+from greffon.nn.model import Model
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is drawn: temperature 0 takes the likeliest; 0 and 1.0 switch the cuts off."""
+
+    temperature: float = 0.8
+    top_k: int = 0
+    top_p: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise UserError(f"temperature is {self.temperature}; choose 0 (the likeliest token) or more")
+        if self.top_k < 0:
+            raise UserError(f"top_k is {self.top_k}; choose a number of tokens, or 0 for all")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"top_p is {self.top_p}; choose a share above 0 and up to 1")
+
+
+GREEDY = Sampling(temperature=0.0, top_p=1.0)
+
+
+def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
+    """Return the probabilities that sampling draws from: (B, V) → (B, V)."""
+    if sampling.temperature == 0:
+        best = logits.argmax(dim=-1, keepdim=True)
+        return torch.zeros_like(logits).scatter_(1, best, 1.0)
+    logits = logits / sampling.temperature
+    if 0 < sampling.top_k < logits.shape[-1]:
+        least = logits.topk(sampling.top_k).values[:, -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    if sampling.top_p < 1:
+        ordered, order = logits.sort(dim=-1, descending=True)
+        shares = ordered.softmax(dim=-1)
+        # A token stays if those before it have not filled the share yet; the first always stays.
+        beyond = shares.cumsum(dim=-1) - shares >= sampling.top_p
+        logits = logits.masked_fill(torch.zeros_like(beyond).scatter_(1, order, beyond), -torch.inf)
+    return logits.softmax(dim=-1)
+
+
+class Reader:
+    """Reads token by token with a memory; at the end of the context it goes on with the later half."""
+
+    def __init__(self, model: Model, prompts: Sequence[Sequence[int]], padding: int) -> None:
+        self.model = model
+        self.context = model.body.shape.context
+        self.read: list[list[int]] = [list(prompt) for prompt in prompts]
+        self.padding = padding
+        self.memory: Memory | None = None
+
+    def _read_all(self) -> Tensor:
+        """Read what there is of each row from a fresh memory, padded on the left."""
+        body = self.model.body
+        longest = max(map(len, self.read))
+        kept = self.context if longest <= self.context else self.context // 2
+        rows = [row[-kept:] for row in self.read]
+        width = max(map(len, rows))
+        tokens = torch.tensor([[self.padding] * (width - len(row)) + row for row in rows])
+        self.pads = torch.tensor([width - len(row) for row in rows]).unsqueeze(1)
+        positions = torch.arange(width).unsqueeze(0) - self.pads
+        documents = torch.where(positions < 0, PADDING, 1)
+        self.memory = body.remember(len(rows), self.context)
+        device = body.embedding.weight.device
+        return body.read_on(tokens.to(device), self.memory, documents.to(device), positions.clamp(min=0).to(device))
+
+    def logits(self) -> Tensor:
+        """Return the logits of the next token of each row: (B, V)."""
+        body = self.model.body
+        if self.memory is None or self.memory.filled == self.context:
+            hidden = self._read_all()
+        else:
+            device = body.embedding.weight.device
+            tokens = torch.tensor([row[-1:] for row in self.read], device=device)
+            positions = (self.memory.filled - self.pads).to(device)
+            hidden = body.read_on(tokens, self.memory, torch.ones_like(tokens), positions)
+        out: Tensor = self.model.head(hidden[:, -1])
+        return out
+
+
+@torch.no_grad()
+def generate_tokens(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    tokens: int,
+    sampling: Sampling,
+    *,
+    seed: int,
+    end: int,
+    padding: int,
+    banned: Sequence[int] = (),
+) -> Iterator[list[int]]:
+    """Yield the next token of each row, step by step; `end` again and again once a row has ended."""
+    model.eval()
+    reader = Reader(model, prompts, padding)
+    randoms = [torch.Generator().manual_seed(seed) for _ in prompts]
+    ended = [False] * len(prompts)
+    never = torch.tensor(list(banned), dtype=torch.long)
+    for _ in range(tokens):
+        logits = reader.logits().float().cpu()
+        logits[:, never] = -torch.inf
+        chances = distribution(logits, sampling)
+        drawn = []
+        for row, (chance, random) in enumerate(zip(chances, randoms, strict=True)):
+            token = end if ended[row] else int(torch.multinomial(chance, 1, generator=random))
+            ended[row] = token == end
+            drawn.append(token)
+        yield drawn
+        if all(ended):
+            return
+        for read, token in zip(reader.read, drawn, strict=True):
+            read.append(token)

@@ -1,0 +1,153 @@
+"""A new head on a pretrained body: `greffon.finetune`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from greffon.config import Data, Graft, Recipe, Shape, Training, check_names, override
+from greffon.errors import UserError
+from greffon.jobs import steps_of_epoch
+from greffon.lint import Finding, lint
+from greffon.progress import say
+from greffon.recipes import PRESETS
+from greffon.run import Run, clear
+from greffon.text.splits import Splits, load_splits
+from greffon.train import train as carry_out
+
+ADAPTED = "adapted"
+"""Where, inside the new run, the body adapted to the task's own text is kept."""
+
+
+def finetune(
+    run: str | Path | Run,
+    *,
+    train: str | Path,
+    out: str | Path,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
+    epochs: int = 15,
+    seed: int = 0,
+    freeze: bool = False,
+    adapt: bool = False,
+    unfreeze: bool = False,
+    text_column: str = "text",
+    label_column: str = "label",
+    force: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Graft a class head on a run's body, train on labelled texts, and return the new Run.
+
+    `freeze` trains the head alone; `unfreeze` lets one more layer learn with each epoch, from the
+    top; `adapt` first goes on pretraining on the task's own text. `settings` are fields of `Graft`,
+    `Shape` (dropout, context) and `Training`.
+    """
+    source = Run.open(run)
+    data = Data(
+        train=(str(train),),
+        valid=() if valid is None else (str(valid),),
+        test=() if test is None else (str(test),),
+        text_column=text_column,
+        label_column=label_column,
+    )
+    splits = load_splits(data)
+    recipe = graft_recipe(
+        source, data, splits, epochs=epochs, seed=seed, freeze=freeze, unfreeze=unfreeze, settings=settings
+    )
+    findings = check(splits, source, recipe.shape.context)
+    if not quiet:
+        for finding in findings:
+            say(f"{finding.severity}: {finding.message}")
+    clear(out, force)
+    made = prepare(source, recipe, Path(out), adapt=adapt)
+    return carry_out(made, quiet=quiet)
+
+
+def check(splits: Splits, source: Run, context: int) -> list[Finding]:
+    """Look over the labelled texts; an error among the findings ends the matter."""
+    parts = {"train": splits.train, "valid": splits.valid, "test": splits.test}
+    parts = {name: part for name, part in parts.items() if part}
+    counts = {
+        name: [1 + len(ids) for ids in source.tokenizer.encode_many([example.text for example in part])]
+        for name, part in parts.items()
+    }
+    findings = lint(parts, token_counts=counts, context=context)
+    errors = [finding.message for finding in findings if finding.severity == "error"]
+    if errors:
+        raise UserError(" ".join(errors))
+    return findings
+
+
+def graft_recipe(
+    source: Run,
+    data: Data,
+    splits: Splits,
+    *,
+    epochs: int,
+    seed: int,
+    freeze: bool = False,
+    unfreeze: bool = False,
+    scratch: bool = False,
+    settings: Mapping[str, Any],
+) -> Recipe:
+    """Describe a fine-tuning of a run's body; `scratch`: the same with fresh weights."""
+    base = source.recipe
+    if base.objective == "classify":
+        raise UserError(f"{source.path} is a classifier; fine-tune the pretrained run that it came from")
+    if epochs < 1:
+        raise UserError(f"epochs is {epochs}; choose 1 or more")
+    check_names(settings, Graft, Shape, Training)
+    found = PRESETS[base.preset]()
+    form = {name: value for name, value in settings.items() if name in ("dropout", "context")}
+    fixed = [name for name in settings if hasattr(base.shape, name) and name not in form]
+    if fixed:
+        raise UserError(f"{fixed[0]} is a fixed part of {source.path}; only dropout and context can change")
+    shape = override(base.shape, {"dropout": found.finetuning_dropout, **form})
+    if shape.positions == "learned" and shape.context > base.shape.context:
+        raise UserError(f"{source.path} learned {base.shape.context} positions; context {shape.context} is beyond them")
+    training = override(found.finetuning, {**settings, "seed": seed})
+    epoch = steps_of_epoch(len(splits.train), training)
+    training = replace(
+        training,
+        steps=epochs * epoch,
+        evaluate_every=training.evaluate_every or epoch,
+        unfreeze_every=epoch if unfreeze else training.unfreeze_every,
+    )
+    return Recipe(
+        objective="classify",
+        preset=base.preset,
+        shape=shape,
+        training=training,
+        data=data,
+        vocabulary=base.vocabulary,
+        origin="" if scratch else str(source.path.resolve()),
+        graft=override(found.graft, {**settings, "freeze": freeze}),
+        labels=splits.labels,
+    )
+
+
+def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> Run:
+    """Make the run directory of a fine-tuning, with the tokenizer of its body."""
+    if not adapt:
+        run = Run.create(out, recipe)
+        source.tokenizer.save(run.path)
+        return run
+    inner = out / ADAPTED
+    run = Run.create(out, replace(recipe, origin=str(inner.resolve())))
+    source.tokenizer.save(run.path)
+    found = PRESETS[recipe.preset]()
+    Run.create(inner, adaptation_recipe(source, recipe, found.adaptation))
+    source.tokenizer.save(inner)
+    return run
+
+
+def adaptation_recipe(source: Run, recipe: Recipe, training: Training) -> Recipe:
+    """Describe how a body goes on pretraining on the texts, without the labels, of a task."""
+    return replace(
+        source.recipe,
+        training=replace(training, seed=recipe.training.seed),
+        data=Data(train=recipe.data.train, text_column=recipe.data.text_column),
+        origin=str(source.path.resolve()),
+        cost={},
+    )

@@ -1,0 +1,94 @@
+"""THE training loop; there is exactly one. It logs nothing, saves nothing and draws nothing.
+
+    for step in fit(model, objective, batches, optimisers, training):
+        print(step.number, step.loss)
+
+What a step sees depends on (seed, step) only: its batches, and the random numbers of dropout.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from greffon.config import Training
+from greffon.nn.masks import PADDING
+from greffon.nn.model import Model
+from greffon.objectives.batch import Batch, Score
+from greffon.optim import set_rates
+from greffon.randomness import derive
+
+
+class Objective(Protocol):
+    """What the loop needs to know of an objective."""
+
+    def score(self, model: Model, batch: Batch) -> Score:
+        """Sum the loss over the real targets of the batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one optimiser step did."""
+
+    number: int  # steps done so far, this one included
+    loss: float  # mean over real targets
+    rate: float
+    gradient: float  # norm before clipping
+    targets: int
+    tokens: int  # positions computed, padding included
+    bytes: int
+    padding: float  # the share of positions that are padding
+    seconds: float
+
+
+def fit(
+    model: Model,
+    objective: Objective,
+    batches: Callable[[int], Sequence[Batch]],
+    optimisers: list[torch.optim.Optimizer],
+    training: Training,
+    done: int = 0,
+) -> Iterator[Step]:
+    """Train from step `done` to the last, yielding after each step.
+
+    `batches(step)` gives the batches of one step; their gradients are summed and divided by the
+    number of real targets among them, so that N batches of one row equal one batch of N rows.
+    """
+    device = next(model.parameters()).device
+    for number in range(done, training.steps):
+        started = time.perf_counter()
+        model.train()
+        rate = set_rates(optimisers, number, training)
+        parts = batches(number)
+        targets = max(1, sum(part.count for part in parts))
+        loss = 0.0
+        for i, part in enumerate(parts):
+            # Dropout draws from the global generator: lend it a seed of this place, then give it back.
+            with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+                torch.manual_seed(derive(training.seed, "dropout", number, i))
+                score = objective.score(model, part.to(device))
+            (score.loss / targets).backward()  # type: ignore[no-untyped-call]
+            loss += score.loss.item() / targets
+        gradient = torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip).item()
+        for optimiser in optimisers:
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        yield Step(
+            number=number + 1,
+            loss=loss,
+            rate=rate,
+            gradient=gradient,
+            targets=targets,
+            tokens=sum(part.tokens.numel() for part in parts),
+            bytes=sum(part.bytes for part in parts),
+            padding=_padding(parts),
+            seconds=time.perf_counter() - started,
+        )
+
+
+def _padding(parts: Sequence[Batch]) -> float:
+    padded = sum(int((part.documents == PADDING).sum()) for part in parts if part.documents is not None)
+    return padded / sum(part.tokens.numel() for part in parts)

@@ -1,0 +1,173 @@
+"""What a recipe means in terms of data: which batches a step sees, and how held-out text is scored."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from greffon.config import Recipe, Training
+from greffon.errors import UserError
+from greffon.fit import Objective
+from greffon.nn.model import Model
+from greffon.objectives.batch import Batch
+from greffon.objectives.causal import Causal
+from greffon.objectives.classify import Classify
+from greffon.scoring import held_out_accuracy, held_out_loss
+from greffon.text.batching import Stream, Windows, held_out, length_buckets
+from greffon.text.corpora import Labelled
+from greffon.text.splits import Splits, load_splits
+from greffon.text.store import open_store
+from greffon.text.tokenizer import Tokenizer
+
+HELD_OUT_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that training needs beside the model."""
+
+    objective: Objective
+    batches: Callable[[int], Sequence[Batch]]  # the batches of a step
+    evaluate: Callable[[Model], dict[str, float]]
+    merit: Callable[[Mapping[str, float]], tuple[float, ...]]  # which scores are best: the highest
+    digest: str  # the identity of the data
+    summary: str  # one line about the data
+    epoch: int = 0  # steps of one pass over the data, where training is counted in passes
+
+
+def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
+    """Prefer the lowest held-out loss."""
+    return (-scores["loss"],)
+
+
+def causal(recipe: Recipe, tokenizer: Tokenizer) -> Job:
+    """Packed windows over the text, with some documents held out."""
+    data, training, length = recipe.data, recipe.training, recipe.shape.context
+    store = open_store(data.train, tokenizer, data.text_column)
+    digest = store.digest
+    if data.valid:
+        valid_store = open_store(data.valid, tokenizer, data.text_column)
+        train, valid = Stream.whole(store), Stream.whole(valid_store)
+        digest += "+" + valid_store.digest
+        kept_for_validation = len(valid_store)
+    elif len(store) < 2:
+        raise UserError(
+            f"{', '.join(data.train)} holds a single document, so none can be held out; "
+            "give held-out text with --valid, or put one document on each line"
+        )
+    else:
+        chosen = held_out(len(store), HELD_OUT_SHARE, training.seed)
+        train, valid = Stream.without(store, chosen), Stream.only(store, chosen)
+        kept_for_validation = len(chosen)
+    objective = Causal(tokenizer.pad, tokenizer.start, length, tokenizer.byte_lengths)
+    windows = Windows(train, length, training.seed)
+
+    def batches(step: int) -> list[Batch]:
+        first = step * training.rows * training.accumulate
+        return [
+            objective.batch(windows.rows(first + i * training.rows, training.rows)) for i in range(training.accumulate)
+        ]
+
+    kept = Windows(valid, length, training.seed).in_order(max(1, training.valid_tokens // length))
+    held = [objective.batch(kept[i : i + training.rows]) for i in range(0, len(kept), training.rows)]
+    return Job(
+        objective,
+        batches,
+        lambda model: held_out_loss(model, objective, held),
+        lowest_loss,
+        digest=digest,
+        summary=(
+            f"text: {len(store):,} documents, {len(train):,} tokens to train on; "
+            f"{kept_for_validation:,} documents held out"
+        ),
+    )
+
+
+def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
+    """Length-bucketed batches of labelled texts, pass after pass."""
+    training, splits = recipe.training, load_splits(recipe.data)
+    texts = LabelledTexts(recipe, tokenizer)
+    train = texts.encode(splits.train)
+    lengths = [len(ids) for ids, _ in train]
+    epoch = steps_of_epoch(len(train), training)
+
+    @lru_cache(maxsize=2)
+    def buckets(pass_: int) -> list[np.ndarray]:
+        return length_buckets(lengths, training.rows, training.seed, pass_)
+
+    def batches(step: int) -> list[Batch]:
+        pass_, number = divmod(step, epoch)
+        chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
+        return [texts.batch([train[i] for i in members]) for members in chosen]
+
+    held = {"": texts.in_order(splits.valid)[0], "test_": texts.in_order(splits.test)[0]}
+
+    def evaluate(model: Model) -> dict[str, float]:
+        return {
+            prefix + name: value
+            for prefix, parts in held.items()
+            if parts
+            for name, value in held_out_accuracy(model, parts).items()
+        }
+
+    return Job(
+        texts.objective,
+        batches,
+        evaluate,
+        lambda scores: (scores["accuracy"], -scores["loss"]),
+        digest=texts.digest(splits),
+        summary=(
+            f"texts: {len(splits.train):,} to train on, {len(splits.valid):,} for validation, "
+            f"{len(splits.test):,} for the test; classes: {', '.join(recipe.labels)}"
+        ),
+        epoch=epoch,
+    )
+
+
+def steps_of_epoch(texts: int, training: Training) -> int:
+    """Count the steps of one pass over the texts."""
+    return -(-texts // (training.rows * training.accumulate))
+
+
+class LabelledTexts:
+    """Labelled texts as token ids: the start token, then as much of the text as the context holds."""
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.context = recipe.shape.context
+        self.rows = recipe.training.rows
+        self.number = {label: i for i, label in enumerate(recipe.labels)}
+        self.objective = Classify(tokenizer.pad)
+
+    def encode(self, examples: Sequence[Labelled]) -> list[tuple[np.ndarray, int]]:
+        """Return ids and class number of each text."""
+        ids = self.tokenizer.encode_many([example.text for example in examples])
+        return [
+            (np.array([self.tokenizer.start, *row][: self.context]), self.number.get(example.label, -1))
+            for row, example in zip(ids, examples, strict=True)
+        ]
+
+    def batch(self, members: Sequence[tuple[np.ndarray, int]]) -> Batch:
+        """Build one batch."""
+        return self.objective.batch([ids for ids, _ in members], [label for _, label in members])
+
+    def in_order(self, examples: Sequence[Labelled]) -> tuple[list[Batch], list[int]]:
+        """Batch texts by length for scoring; also say which text stands where."""
+        encoded = self.encode(examples)
+        order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0]))
+        cuts = range(0, len(order), 2 * self.rows)
+        return [self.batch([encoded[i] for i in order[cut : cut + 2 * self.rows]]) for cut in cuts], order
+
+    def digest(self, splits: Splits) -> str:
+        """Identify the texts, their labels and the tokenizer."""
+        seen = hashlib.sha256(self.tokenizer.digest.encode())
+        for part in (splits.train, splits.valid, splits.test):
+            for example in part:
+                seen.update(f"{len(example.text)} {example.label}\n{example.text}\n".encode())
+            seen.update(b"\0")
+        return seen.hexdigest()
+
+
+JOBS: dict[str, Callable[[Recipe, Tokenizer], Job]] = {"causal": causal, "classify": classify}

@@ -1,0 +1,163 @@
+"""The parameter ledger: every component with its formula, the numbers put in, and the count.
+
+The formulas are written down here on their own, from the shape alone; tests hold them against the
+tensors of a real model. The number of heads appears in none of them.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from greffon.config import Pooling, Shape
+from greffon.errors import UserError
+
+
+@dataclass(frozen=True)
+class Component:
+    """One line of the ledger."""
+
+    name: str
+    formula: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All components of one model."""
+
+    components: tuple[Component, ...]
+
+    @property
+    def total(self) -> int:
+        """The number of parameters; tied weights count once."""
+        return sum(component.count for component in self.components)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the ledger in the form of `greffon params --json`."""
+        return {"total": self.total, "components": [asdict(component) for component in self.components]}
+
+
+Product = tuple[str | int, ...]
+
+
+def _component(name: str, times: int, products: list[Product], values: dict[str, int]) -> Component:
+    """Write `times × (product + product …)` in symbols and in numbers, and work it out."""
+    symbols = " + ".join(" × ".join(map(str, product)) for product in products)
+    filled = [[values[part] if isinstance(part, str) else part for part in product] for product in products]
+    numbers = " + ".join(" × ".join(map(str, product)) for product in filled)
+    if times > 1:
+        bare = len(products) == 1
+        symbols, numbers = (f"{times} × {x}" if bare else f"{times} × ({x})" for x in (symbols, numbers))
+    return Component(name, f"{symbols} = {numbers}", times * sum(math.prod(product) for product in filled))
+
+
+def _linear(inputs: str, outputs: str, shape: Shape) -> list[Product]:
+    return [(inputs, outputs), (outputs,)] if shape.bias else [(inputs, outputs)]
+
+
+def _norm(shape: Shape) -> Product:
+    return (2, "width") if shape.norm == "layer" and shape.bias else ("width",)
+
+
+def body_components(shape: Shape, vocabulary: int) -> list[Component]:
+    """List the components of a body."""
+    values = {
+        "vocabulary": vocabulary,
+        "width": shape.width,
+        "feed_forward": shape.feed_forward,
+        "context": shape.context,
+    }
+    lines = [_component("embedding", 1, [("vocabulary", "width")], values)]
+    if shape.positions == "learned":
+        lines.append(_component("positions (learned)", 1, [("context", "width")], values))
+    else:
+        lines.append(Component(f"positions ({shape.positions})", "nothing to learn", 0))
+    up, down = _linear("width", "feed_forward", shape), _linear("feed_forward", "width", shape)
+    gated = shape.activation == "swiglu"
+    for layer in range(1, shape.layers + 1):
+        maps = "up, gate, down" if gated else "up, down"
+        lines += [
+            _component(
+                f"layer {layer}: attention (query, key, value, out)",
+                4,
+                _linear("width", "width", shape),
+                values,
+            ),
+            _component(f"layer {layer}: feed-forward ({maps})", 1, up * (1 + gated) + down, values),
+            _component(f"layer {layer}: norms", 2, [_norm(shape)], values),
+        ]
+    if shape.norm_place == "pre":
+        lines.append(_component("final norm", 1, [_norm(shape)], values))
+    return lines
+
+
+def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
+    """Count the head of a language model."""
+    if shape.tied:
+        return Component("vocabulary head", "tied to the embedding", 0)
+    values = {"vocabulary": vocabulary, "width": shape.width}
+    return _component("vocabulary head", 1, _linear("width", "vocabulary", shape), values)
+
+
+def class_head_component(shape: Shape, classes: int, pooling: Pooling) -> Component:
+    """Count the head of a classifier; mean and max side by side are twice as wide."""
+    read: Product = (2, "width", "classes") if pooling == "mean-max" else ("width", "classes")
+    return _component("class head", 1, [read, ("classes",)], {"width": shape.width, "classes": classes})
+
+
+def params(
+    run: "str | Path | None" = None,
+    *,
+    preset: str = "compact",
+    vocabulary: int | None = None,
+    classes: int | None = None,
+) -> Ledger:
+    """Account for every parameter of a run, or of a preset: `params(preset="lab", vocabulary=100).total`."""
+    if run is not None:
+        return _params_of_run(Path(run))
+    from greffon.recipes import preset as look_up
+
+    found = look_up(preset, "causal")
+    vocabulary = found.vocabulary if vocabulary is None else vocabulary
+    if vocabulary < 1:
+        raise UserError(f"vocabulary is {vocabulary}; choose 1 token or more")
+    if classes is not None and classes < 2:
+        raise UserError(f"classes is {classes}; choose 2 or more")
+    head = (
+        vocabulary_head_component(found.shape, vocabulary)
+        if classes is None
+        else class_head_component(found.shape, classes, found.graft.pooling)
+    )
+    return Ledger((*body_components(found.shape, vocabulary), head))
+
+
+def _params_of_run(path: Path) -> Ledger:
+    from greffon.run import Run
+
+    recipe = Run.open(path).recipe
+    if recipe.graft is None:
+        head = vocabulary_head_component(recipe.shape, recipe.vocabulary)
+    else:
+        head = class_head_component(recipe.shape, len(recipe.labels), recipe.graft.pooling)
+    ledger = Ledger((*body_components(recipe.shape, recipe.vocabulary), head))
+    saved = path / "model.safetensors"
+    if saved.is_file():
+        counted = count_in_file(saved)
+        if counted != ledger.total:
+            raise UserError(
+                f"{saved} holds {counted:,} parameters, its recipe accounts for {ledger.total:,}; the run is damaged"
+            )
+    return ledger
+
+
+def count_in_file(path: Path) -> int:
+    """Count the numbers in a safetensors file from its header alone."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    total = 0
+    for name, entry in header.items():
+        if name != "__metadata__":
+            total += math.prod(entry["shape"])
+    return total

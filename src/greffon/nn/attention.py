@@ -1,0 +1,84 @@
+"""Multi-head attention, and the memory that lets a decoder read on without starting over."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from greffon.nn.positions import rotate
+
+
+class KeyValues:
+    """The keys and values of one layer, filled from the left in place: (B, H, length, D) each."""
+
+    def __init__(self, rows: int, heads: int, length: int, head_width: int, device: torch.device) -> None:
+        self.keys = torch.zeros(rows, heads, length, head_width, device=device)
+        self.values = torch.zeros_like(self.keys)
+        self.filled = 0
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Store what is new and return everything so far."""
+        start, self.filled = self.filled, self.filled + keys.shape[2]
+        self.keys[:, :, start : self.filled] = keys
+        self.values[:, :, start : self.filled] = values
+        return self.keys[:, :, : self.filled], self.values[:, :, : self.filled]
+
+
+class Attention(nn.Module):
+    """softmax(QKᵀ / √D) V in several heads, between four linear maps.
+
+    The three steps stand apart, so that a decoder can keep keys and values from one token to the
+    next: `queries`, `keys_values`, and `read`, which mixes the values.
+    """
+
+    def __init__(self, width: int, heads: int, *, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query = nn.Linear(width, width, bias=bias)
+        self.key = nn.Linear(width, width, bias=bias)
+        self.value = nn.Linear(width, width, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+
+    def split(self, x: Tensor) -> Tensor:
+        """Cut the width into heads: (B, T, W) → (B, H, T, D)."""
+        rows, length, _ = x.shape
+        return x.view(rows, length, self.heads, -1).transpose(1, 2)
+
+    def queries(self, x: Tensor, rotation: Tensor | None) -> Tensor:
+        """Return what each position asks for: (B, H, T, D)."""
+        queries = self.split(self.query(x))
+        return queries if rotation is None else rotate(queries, rotation)
+
+    def keys_values(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return what each position offers, and what it hands over: (B, H, T, D) each."""
+        keys = self.split(self.key(x))
+        return keys if rotation is None else rotate(keys, rotation), self.split(self.value(x))
+
+    def read(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """Mix the values by how well keys answer queries; `causal` stands for the plain square mask."""
+        mixed = F.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=causal,
+        )  # (B, H, T, D)
+        mixed = mixed.transpose(1, 2).flatten(2)  # (B, T, W)
+        out: Tensor = self.out(mixed)
+        return out
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        rotation: Tensor | None,
+        *,
+        causal: bool = False,
+        memory: KeyValues | None = None,
+    ) -> Tensor:
+        """Attend from x to itself, and to what `memory` already holds."""
+        keys, values = self.keys_values(x, rotation)
+        if memory is not None:
+            keys, values = memory.append(keys, values)
+        return self.read(self.queries(x, rotation), keys, values, mask, causal)

@@ -1,0 +1,101 @@
+"""Bodies: token ids in, hidden states out. They know nothing of tasks, labels or text."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from greffon.config import Shape
+from greffon.nn.attention import KeyValues
+from greffon.nn.blocks import Block, make_norm
+from greffon.nn.masks import PADDING, attention_mask
+from greffon.nn.positions import make_positions
+
+
+class Memory:
+    """What a decoder remembers of the tokens it has read: keys, values and document numbers."""
+
+    def __init__(self, layers: list[KeyValues], documents: Tensor) -> None:
+        self.layers = layers
+        self.documents = documents  # (B, length)
+        self.filled = 0
+
+
+class Decoder(nn.Module):
+    """The causal body: each position sees itself and what came before it."""
+
+    causal = True
+
+    def __init__(self, shape: Shape, vocabulary: int) -> None:
+        super().__init__()
+        self.shape = shape
+        self.vocabulary = vocabulary
+        self.width = shape.width
+        self.embedding = nn.Embedding(vocabulary, shape.width)
+        self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        # Post-norm blocks end in a norm; a pre-norm stack needs one of its own.
+        self.norm = nn.Identity() if shape.norm_place == "post" else make_norm(shape.norm, shape.width, shape.bias)
+        self.apply(self._initialise)
+        self._quiet_residuals()
+
+    @torch.no_grad()
+    def _initialise(self, module: nn.Module) -> None:
+        # Every map keeps the variance of what passes; the embedding is 1/√width because it is
+        # multiplied by √width on its way in, and may serve as the vocabulary head on the way out.
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=module.in_features**-0.5)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+    @torch.no_grad()
+    def _quiet_residuals(self) -> None:
+        # 2 × layers sublayers add to the residual path; each starts that much quieter.
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            for last in (block.attention.out, block.feed_forward.down):
+                last.weight.mul_((2 * self.shape.layers) ** -0.5)
+
+    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Return the embeddings × √width with their positions: (B, T) → (B, T, W)."""
+        x = self.embedding(tokens) * math.sqrt(self.width)
+        out: Tensor = self.dropout(self.positions.add(x, positions))
+        return out
+
+    def forward(self, tokens: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        """Read whole rows: (B, T) → (B, T, W).
+
+        `documents` numbers the document of each token (`PADDING` for padding); without it each row
+        is one document. `positions` counts from the start of each document.
+        """
+        if positions is None:
+            positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
+        mask = None if documents is None else attention_mask(documents, documents, causal=self.causal)
+        x = self.embed(tokens, positions)
+        rotation = self.positions.rotation(positions)
+        for block in self.blocks:
+            x = block(x, mask, rotation, causal=self.causal and mask is None)
+        out: Tensor = self.norm(x)
+        return out
+
+    def remember(self, rows: int, length: int) -> Memory:
+        """Make an empty memory for `length` tokens in each of `rows` rows."""
+        device = self.embedding.weight.device
+        head_width = self.width // self.shape.heads
+        layers = [KeyValues(rows, self.shape.heads, length, head_width, device) for _ in self.blocks]
+        return Memory(layers, torch.full((rows, length), PADDING, device=device))
+
+    def read_on(self, tokens: Tensor, memory: Memory, documents: Tensor, positions: Tensor) -> Tensor:
+        """Read the next tokens (B, T) after all that `memory` holds, and remember them too."""
+        start, memory.filled = memory.filled, memory.filled + tokens.shape[1]
+        memory.documents[:, start : memory.filled] = documents
+        mask = attention_mask(documents, memory.documents[:, : memory.filled], causal=self.causal)
+        x = self.embed(tokens, positions)
+        rotation = self.positions.rotation(positions)
+        for block, layer in zip(self.blocks, memory.layers, strict=True):
+            x = block(x, mask, rotation, causal=False, memory=layer)
+        out: Tensor = self.norm(x)
+        return out

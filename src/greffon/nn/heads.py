@@ -1,0 +1,63 @@
+"""Heads: hidden states in, logits out. They know nothing of losses or batches."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from greffon.nn.masks import PADDING
+
+
+class VocabularyHead(nn.Module):
+    """A score for each token of the vocabulary: (…, W) → (…, V).
+
+    Tied, it borrows the body's embedding as its matrix and has no parameter of its own:
+    `VocabularyHead(width, vocabulary, tied=body.embedding)`.
+    """
+
+    def __init__(self, width: int, vocabulary: int, *, bias: bool = True, tied: nn.Embedding | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, width)) if tied is None else tied.weight
+        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias and tied is None else None
+        if tied is None:
+            nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Return the logits of every token of the vocabulary, position by position."""
+        return F.linear(hidden, self.weight, self.bias)
+
+
+def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:
+    """Make one vector of each row's real tokens: (B, T, W) → (B, W), or (B, 2 W) for mean-max."""
+    if documents is None:
+        documents = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
+    real = documents != PADDING  # (B, T)
+    count = real.sum(dim=1, keepdim=True).clamp(min=1)
+    if pooling == "last":
+        return hidden[torch.arange(len(hidden), device=hidden.device), count.squeeze(1) - 1]
+    outside = ~real.unsqueeze(-1)
+    mean = hidden.masked_fill(outside, 0.0).sum(dim=1) / count
+    if pooling == "mean":
+        return mean
+    highest = hidden.masked_fill(outside, torch.finfo(hidden.dtype).min).amax(dim=1)
+    return torch.cat((mean, highest), dim=-1)
+
+
+class ClassHead(nn.Module):
+    """A score for each class from one vector a text: (B, T, W) → (B, C).
+
+    `last` reads each text's last real token, which in a causal body has seen all the others;
+    `mean` and `mean-max` read them all. Rows are padded on the right; padding is never read.
+    """
+
+    def __init__(self, width: int, classes: int, *, pooling: str, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(2 * width if pooling == "mean-max" else width, classes)
+        nn.init.normal_(self.out.weight, std=0.02)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Return the logits of every class."""
+        out: Tensor = self.out(self.dropout(pool(hidden, documents, self.pooling)))
+        return out

@@ -1,0 +1,39 @@
+"""The one place that makes attention masks. True means "may attend".
+
+A mask answers one question: may the token at position i look at the token at position j? Two rules
+give every mask in the package:
+
+- both belong to the same **document** (an integer per token). Padding is a document of its own,
+  `PADDING`, so a real token never sees padding and no row of a mask is ever empty;
+- with a **causal** body, j does not come after i: the square mask of a language model.
+"""
+
+import torch
+from torch import Tensor
+
+PADDING = 0
+"""The document number of padding; real documents count from 1."""
+
+
+def square(queries: int, keys: int | None = None, device: torch.device | None = None) -> Tensor:
+    """Each position sees itself and what came before; with more keys, the queries are the last ones.
+
+    >>> square(3).int().tolist()
+    [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    """
+    keys = queries if keys is None else keys
+    seen = torch.ones(queries, keys, dtype=torch.bool, device=device)
+    return seen.tril(diagonal=keys - queries)
+
+
+def same_document(queries: Tensor, keys: Tensor) -> Tensor:
+    """Who shares a document: (B, Q) and (B, K) document numbers → (B, 1, Q, K)."""
+    return (queries.unsqueeze(-1) == keys.unsqueeze(-2)).unsqueeze(1)
+
+
+def attention_mask(queries: Tensor, keys: Tensor, *, causal: bool) -> Tensor:
+    """The mask from (B, Q) queries to (B, K) keys, as (B, 1, Q, K) for all heads."""
+    mask = same_document(queries, keys)
+    if causal:
+        mask = mask & square(queries.shape[1], keys.shape[1], device=queries.device)
+    return mask

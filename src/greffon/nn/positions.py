@@ -1,0 +1,103 @@
+"""Where a token stands: sinusoidal, learned and rotary positions, or none.
+
+Each class offers the same two methods. `add` changes the embeddings before the first block
+(sinusoidal, learned); `rotation` gives the angles by which every attention layer turns its queries
+and keys (rotary). What a class does not use, it leaves alone. Positions are absolute integers and
+start at 0 with each document.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+class NoPositions(nn.Module):
+    """Leave the embeddings alone: a causal body can still tell order from its mask."""
+
+    def add(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Return the embeddings (B, T, W) with the positions (B, T) added."""
+        return x
+
+    def rotation(self, positions: Tensor) -> Tensor | None:
+        """Return the angles for queries and keys, where this encoding turns them."""
+        return None
+
+
+class Sinusoidal(NoPositions):
+    """Sines and cosines of geometrically spaced wavelengths ("Attention is all you need", 3.5)."""
+
+    def __init__(self, width: int, context: int) -> None:
+        super().__init__()
+        self.width = width
+        self.register_buffer("table", sinusoids(context, width), persistent=False)
+
+    table: Tensor
+
+    def add(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Add the table's rows; a longer text than any before grows the table."""
+        needed = int(positions.max()) + 1
+        if needed > len(self.table):
+            self.table = sinusoids(2 * needed, self.width).to(self.table.device)
+        return x + self.table[positions]
+
+
+class Learned(NoPositions):
+    """A trained vector for each position up to the context; there is nothing beyond it."""
+
+    def __init__(self, width: int, context: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(context, width))
+        nn.init.normal_(self.table, std=0.02)
+
+    def add(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Add the trained rows."""
+        return x + self.table[positions]
+
+
+class Rotary(NoPositions):
+    """Turn pairs of query and key features by an angle that grows with the position (RoFormer).
+
+    The product of a query and a key then depends on their distance alone.
+    """
+
+    def __init__(self, head_width: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        exponents = torch.arange(0, head_width, 2, dtype=torch.float32) / head_width
+        self.register_buffer("frequencies", base**-exponents, persistent=False)
+
+    frequencies: Tensor
+
+    def rotation(self, positions: Tensor) -> Tensor:
+        """Return cosines and sines, stacked: (2, B, 1, T, D / 2)."""
+        angles = positions.unsqueeze(1).unsqueeze(-1) * self.frequencies  # (B, 1, T, D / 2)
+        return torch.stack((angles.cos(), angles.sin()))
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Build the table of sinusoidal positions: (length, width), sines and cosines interleaved."""
+    position = torch.arange(length, dtype=torch.float32).unsqueeze(1)
+    frequency = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000.0) / width))
+    table = torch.zeros(length, width)
+    table[:, 0::2] = torch.sin(position * frequency)
+    table[:, 1::2] = torch.cos(position * frequency)[:, : width // 2]
+    return table
+
+
+def rotate(x: Tensor, rotation: Tensor) -> Tensor:
+    """Turn features i and i + D/2 of x (B, H, T, D) by the angles of their position."""
+    cosines, sines = rotation  # (B, 1, T, D / 2) each
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cosines - second * sines, second * cosines + first * sines), dim=-1)
+
+
+def make_positions(kind: str, width: int, heads: int, context: int) -> NoPositions:
+    """Build the positions that a shape names."""
+    makers: dict[str, Callable[[], NoPositions]] = {
+        "none": NoPositions,
+        "sinusoidal": lambda: Sinusoidal(width, context),
+        "learned": lambda: Learned(width, context),
+        "rotary": lambda: Rotary(width // heads),
+    }
+    return makers[kind]()

@@ -1,0 +1,1 @@
+"""Objectives: examples to batches, and model outputs to losses and metrics."""

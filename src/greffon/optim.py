@@ -1,0 +1,152 @@
+"""Optimisers and the rate schedule. They see parameters and a step number, nothing else.
+
+Matrices inside the blocks can be trained by Muon, which replaces a gradient's singular values by
+ones: every direction of the matrix learns at the same pace. Everything else (embeddings, heads,
+norms, biases) is AdamW's. The rate is a pure function of the step, so that there is no scheduler
+state to save.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from greffon.config import Training
+from greffon.nn.model import Model
+
+_NS = (3.4445, -4.7750, 2.0315)
+"""Quintic coefficients that drive singular values towards one as fast as possible (Jordan, 2024)."""
+
+
+@torch.no_grad()
+def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
+    """Return the matrix with its singular values near one, by Newton–Schulz in its own precision."""
+    a, b, c = _NS
+    tall = matrix.shape[-2] > matrix.shape[-1]
+    x = matrix.mT if tall else matrix
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(iterations):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    out: Tensor = x.mT if tall else x
+    return out
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum, orthogonalised, in fp32 (`torch.optim.Muon` computes in bf16, slow on most CPUs)."""
+
+    def __init__(self, params: Iterable[Any], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Take one step; matrices of the same form go through Newton–Schulz together."""
+        for group in self.param_groups:
+            forms: dict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = {}
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["momentum"] = torch.zeros_like(p)
+                momentum = state["momentum"].lerp_(p.grad, 1 - group["momentum"])
+                forms.setdefault(p.shape, []).append((p, p.grad.lerp(momentum, group["momentum"])))
+            for form, members in forms.items():
+                updates = orthogonalise(torch.stack([update for _, update in members]))
+                # A step moves each entry by about lr, whatever the form (0.2: AdamW's typical size).
+                scale = 0.2 * math.sqrt(max(form))
+                for (p, _), update in zip(members, updates, strict=True):
+                    p.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"] * scale)
+
+
+def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimizer]:
+    """Share the trainable parameters out: matrices of the blocks to Muon, the rest to AdamW.
+
+    Parameters of one depth form a group; the depth decides its rate and when it begins to learn.
+    """
+    layers = model.body.shape.layers
+    top = layers + 1
+    shares: dict[bool, dict[int, list[nn.Parameter]]] = {False: {}, True: {}}
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            by_muon = training.optimiser == "muon" and ".blocks." in name and p.ndim == 2
+            shares[by_muon].setdefault(depth(name, layers), []).append(p)
+    groups = {
+        by_muon: [
+            {
+                "params": members,
+                "share": training.layer_decay ** (top - d),
+                "from": training.unfreeze_every * (top - d),
+            }
+            for d, members in sorted(share.items())
+        ]
+        for by_muon, share in shares.items()
+    }
+    optimisers: list[torch.optim.Optimizer] = []
+    if groups[False]:
+        optimisers.append(
+            torch.optim.AdamW(
+                groups[False],
+                lr=training.rate,
+                betas=(0.9, 0.95),
+                weight_decay=training.weight_decay,
+                fused=True,
+            )
+        )
+    if groups[True]:
+        optimisers.append(Muon(groups[True], lr=training.matrix_rate, weight_decay=training.weight_decay))
+    return optimisers
+
+
+def depth(name: str, layers: int) -> int:
+    """Say how high above the tokens a parameter stands: embeddings 0, blocks 1, 2, …, norm and head on top.
+
+    >>> [depth(name, 4) for name in ("body.embedding.weight", "body.blocks.0.attention.out.weight", "head.bias")]
+    [0, 1, 5]
+    """
+    parts = name.split(".")
+    if "blocks" in parts:
+        return 1 + int(parts[parts.index("blocks") + 1])
+    return 0 if parts[1] in ("embedding", "positions") else layers + 1
+
+
+def height(step: int, training: Training) -> float:
+    """Return the share of the full rate at a step: a climb, then the decay, as a pure function."""
+    if step < training.warmup:
+        return (step + 1) / training.warmup
+    done = (step - training.warmup) / max(1, training.steps - training.warmup)
+    falls = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+    return max(0.0, falls[training.decay])
+
+
+def set_rates(optimisers: list[torch.optim.Optimizer], step: int, training: Training) -> float:
+    """Set every group's rate for this step; return AdamW's."""
+    share = height(step, training)
+    for optimiser in optimisers:
+        full = training.matrix_rate if isinstance(optimiser, Muon) else training.rate
+        for group in optimiser.param_groups:
+            group["lr"] = full * share * group["share"] if step >= group["from"] else 0.0
+    return training.rate * share
+
+
+def state_tensors(model: nn.Module, optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    """Name every tensor that the optimisers remember: `{"body.norm.weight/exp_avg": …}`."""
+    names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
+    return {
+        f"{names[p]}/{key}": value
+        for optimiser in optimisers
+        for p, state in optimiser.state.items()
+        for key, value in state.items()
+    }
+
+
+def load_state_tensors(model: nn.Module, optimisers: list[torch.optim.Optimizer], tensors: dict[str, Tensor]) -> None:
+    """Give the optimisers back what `state_tensors` took."""
+    owner = {p: o for o in optimisers for group in o.param_groups for p in group["params"]}
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        name, _, what = key.rpartition("/")
+        p = parameters[name]
+        owner[p].state[p][what] = value

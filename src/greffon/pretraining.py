@@ -1,0 +1,195 @@
+"""From text files to a pretrained body: `greffon.pretrain`, `greffon.estimate`, `greffon.resume`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from greffon.config import Data, Objective, Recipe, Shape, Training, check_names, override
+from greffon.errors import UserError, did_you_mean
+from greffon.jobs import Job, lowest_loss
+from greffon.objectives.causal import Causal
+from greffon.randomness import generator
+from greffon.recipes import Preset
+from greffon.recipes import preset as look_up
+from greffon.run import Run, clear
+from greffon.scoring import held_out_loss
+from greffon.text.corpora import find_files
+from greffon.text.tokenizer import Tokenizer
+from greffon.train import calibrated, train
+
+OBJECTIVES = ("causal",)
+DEFAULT_MINUTES = 10.0
+
+
+def pretrain(
+    texts: Sequence[str | Path],
+    *,
+    out: str | Path,
+    objective: Objective = "causal",
+    preset: str = "compact",
+    tokenizer: str | Path | None = None,
+    vocabulary: int | None = None,
+    valid: Sequence[str | Path] = (),
+    text_column: str = "text",
+    steps: int | None = None,
+    tokens: int | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    start_from: str | Path | None = None,
+    force: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Pretrain a body on text files and return its Run.
+
+    How long: one of `steps`, `tokens` or `minutes` (10 minutes by default). `start_from` is a run
+    whose weights, shape and tokenizer it starts from instead of fresh ones. `settings` are fields of
+    `Shape` and `Training`: `pretrain(["texts/"], out="runs/body", layers=6, dropout=0.1)`.
+    """
+    recipe = make_recipe(
+        texts,
+        objective=objective,
+        preset=preset,
+        tokenizer=tokenizer,
+        vocabulary=vocabulary,
+        valid=valid,
+        text_column=text_column,
+        steps=steps,
+        tokens=tokens,
+        minutes=minutes,
+        seed=seed,
+        start_from=start_from,
+        **settings,
+    )
+    clear(out, force)
+    return train(Run.create(out, recipe), quiet=quiet)
+
+
+def estimate(texts: Sequence[str | Path], **arguments: Any) -> Recipe:
+    """Time a few steps of what `pretrain` would do, on random tokens, and write nothing.
+
+    The recipe that comes back says what it would cost here: `cost_line(estimate(["texts/"], steps=1000))`.
+    """
+    recipe = make_recipe(texts, **arguments)
+    shape, training = recipe.shape, recipe.training
+    objective = Causal(padding=0, start=1, length=shape.context, byte_lengths=np.ones(recipe.vocabulary))
+    rows = generator(0, "estimate").integers(2, recipe.vocabulary, (training.rows, shape.context + 1))
+    batch = objective.batch(list(rows))
+    held = [batch] * max(1, training.valid_tokens // batch.tokens.numel())
+    job = Job(
+        objective,
+        lambda step: [batch] * training.accumulate,
+        lambda model: held_out_loss(model, objective, held),
+        lowest_loss,
+        digest="",
+        summary="",
+    )
+    return calibrated(recipe, job)
+
+
+def resume(run: str | Path | Run, *, more: int = 0, quiet: bool = False) -> Run:
+    """Go on with a run that was stopped; `more` adds steps to one that is finished."""
+    run = Run.open(run)
+    if more < 0:
+        raise UserError(f"more is {more}; choose a number of steps above 0")
+    training = run.recipe.training
+    if more:
+        run.reopen(replace(run.recipe, training=replace(training, steps=training.steps + more)))
+    elif run.finished:
+        raise UserError(
+            f"{run.path} has finished its {training.steps:,} steps; "
+            f"train longer with `greffon resume {run.path} --more STEPS`"
+        )
+    return train(run, quiet=quiet)
+
+
+def make_recipe(
+    texts: Sequence[str | Path],
+    *,
+    objective: str = "causal",
+    preset: str = "compact",
+    tokenizer: str | Path | None = None,
+    vocabulary: int | None = None,
+    valid: Sequence[str | Path] = (),
+    text_column: str = "text",
+    steps: int | None = None,
+    tokens: int | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    start_from: str | Path | None = None,
+    **settings: Any,
+) -> Recipe:
+    """Turn the arguments of `pretrain` into a recipe, refusing what cannot be."""
+    if objective not in OBJECTIVES:
+        raise UserError(f"unknown objective {objective!r}{did_you_mean(objective, OBJECTIVES)}")
+    found = look_up(preset, objective)
+    check_names(settings, Shape, Training)
+    origin = None if start_from is None else Run.open(start_from)
+    if origin is not None:
+        preset, found, tokenizer = _like(origin, objective, settings, tokenizer, vocabulary)
+    if not texts:
+        raise UserError("no text to train on; name at least one file, directory or glob")
+    for source in (texts, valid):
+        if source:
+            find_files(source)
+    if tokenizer is not None:
+        if vocabulary is not None:
+            raise UserError("a tokenizer has its own vocabulary; give either --tokenizer or --vocabulary, not both")
+        vocabulary = Tokenizer.load(Path(tokenizer)).size
+    shape = override(found.shape, settings)
+    training = override(found.training, {**settings, "seed": seed})
+    return Recipe(
+        objective="causal",
+        preset=preset,
+        shape=shape,
+        training=_with_budget(training, shape, steps, tokens, minutes),
+        data=Data(
+            train=tuple(map(str, texts)),
+            valid=tuple(map(str, valid)),
+            text_column=text_column,
+            tokenizer="" if tokenizer is None else str(tokenizer),
+        ),
+        vocabulary=found.vocabulary if vocabulary is None else vocabulary,
+        origin="" if origin is None else str(origin.path.resolve()),
+    )
+
+
+def _like(
+    origin: Run,
+    objective: str,
+    settings: Mapping[str, Any],
+    tokenizer: str | Path | None,
+    vocabulary: int | None,
+) -> tuple[str, Preset, Path]:
+    """Take preset, shape and tokenizer from the run to start from; they cannot be chosen anew."""
+    base = origin.recipe
+    if base.objective != objective:
+        raise UserError(f"{origin.path} is a {base.objective} run; start a {objective} one from a {objective} one")
+    fixed = [name for name in settings if hasattr(base.shape, name) and name != "dropout"]
+    if tokenizer is not None or vocabulary is not None:
+        fixed.append("tokenizer")
+    if fixed:
+        raise UserError(f"{fixed[0]} is a fixed part of {origin.path}, where the weights come from; leave it out")
+    found = look_up(base.preset, objective)
+    return base.preset, replace(found, shape=base.shape), origin.path
+
+
+def _with_budget(
+    training: Training, shape: Shape, steps: int | None, tokens: int | None, minutes: float | None
+) -> Training:
+    """Set how long to train: exactly one of steps, tokens and minutes, or the default minutes."""
+    given = {"steps": steps, "tokens": tokens, "minutes": minutes}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise UserError(f"{' and '.join(f'--{name}' for name in named)} exclude each other; give one of them")
+    for name in named:
+        if not given[name] > 0:  # type: ignore[operator]
+            raise UserError(f"{name} is {given[name]}; choose a number above 0")
+    if tokens is not None:
+        steps = -(-tokens // (training.rows * training.accumulate * shape.context))
+    if steps is not None:
+        return replace(training, steps=steps)
+    return replace(training, minutes=DEFAULT_MINUTES if minutes is None else minutes)

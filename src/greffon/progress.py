@@ -1,0 +1,76 @@
+"""What a person sees while a run trains: a bar on a terminal, plain lines elsewhere. All on stderr."""
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from greffon.fit import Step
+
+_PLAIN_SECONDS = 15.0
+
+
+def say(message: str) -> None:
+    """Print one line for a person, on stderr."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201
+
+
+class TrainingProgress:
+    """Follows one training: `with TrainingProgress(steps) as progress: progress.step(step)`."""
+
+    def __init__(self, steps: int, done: int, quiet: bool = False) -> None:
+        self.steps, self.done, self.quiet = steps, done, quiet
+        self.started = time.monotonic()
+        self.last_line = self.started
+        self.rate = 0.0  # tokens a second, smoothed
+        self.loss: float | None = None
+        self.scores = ""
+        self.bar: Progress | None = None
+        self.task = TaskID(0)
+
+    def __enter__(self) -> "TrainingProgress":
+        console = Console(stderr=True)
+        if console.is_terminal and not self.quiet:
+            self.bar = Progress(
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+                BarColumn(),
+                TextColumn("{task.description}"),
+                TimeRemainingColumn(),
+                console=console,
+            )
+            self.bar.start()
+            self.task = self.bar.add_task("", total=self.steps, completed=self.done)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def step(self, step: Step) -> None:
+        """Tell of one step."""
+        speed = step.tokens / step.seconds
+        self.rate = speed if self.rate == 0 else 0.95 * self.rate + 0.05 * speed
+        self.loss = step.loss if self.loss is None else 0.95 * self.loss + 0.05 * step.loss
+        if self.quiet:
+            return
+        text = f"loss {self.loss:.3f} · {self.rate:,.0f} tokens/s{self.scores}"
+        if step.padding > 0.005:
+            text += f" · padding {step.padding:.0%}"
+        now = time.monotonic()
+        if self.bar is not None:
+            self.bar.update(self.task, completed=step.number, description=text)
+        elif now - self.last_line > _PLAIN_SECONDS:
+            self.last_line = now
+            left = (now - self.started) / (step.number - self.done) * (self.steps - step.number)
+            say(f"step {step.number:,}/{self.steps:,} · {text} · {left / 60:.1f} min left")
+
+    def evaluation(self, number: int, scores: dict[str, float]) -> None:
+        """Tell of held-out scores."""
+        told = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items()]
+        self.scores = " · held out: " + ", ".join(told)
+        if self.bar is None and not self.quiet:
+            say(f"step {number:,}/{self.steps:,}{self.scores}")

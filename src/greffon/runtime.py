@@ -1,0 +1,23 @@
+"""How the process uses the machine: memory that stays mapped. Called once, before the first tensor."""
+
+import ctypes
+import sys
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEEP = 2**30
+
+
+def keep_memory() -> bool:
+    """Ask glibc to reuse freed memory instead of handing it back to the system.
+
+    A training step frees and asks for the same large buffers again and again; by default each is a
+    fresh mapping, and on a CPU the page faults cost more than the arithmetic. Returns whether the
+    allocator took the advice (it is glibc's; elsewhere nothing changes).
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _KEEP)) and bool(mallopt(_M_TRIM_THRESHOLD, _KEEP))

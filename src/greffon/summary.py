@@ -1,0 +1,56 @@
+"""What a run is, told to a person: `greffon show RUN`."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from greffon.config import Recipe
+from greffon.ledger import params
+from greffon.run import Run
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The main facts of a run."""
+
+    path: str
+    objective: str
+    preset: str
+    parameters: int
+    vocabulary: int
+    steps_done: int
+    steps: int
+    scores: dict[str, Any]
+    seconds: float
+    data: tuple[str, ...]
+    labels: tuple[str, ...]
+    changed: str
+    recipe: Recipe
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done."""
+        return 0 < self.steps <= self.steps_done
+
+
+def show(run: str | Path | Run) -> Summary:
+    """Gather the main facts of a run."""
+    run = Run.open(run)
+    recipe, metrics = run.recipe, run.metrics()
+    newest = max(file.stat().st_mtime for file in run.path.iterdir())
+    return Summary(
+        path=str(run.path),
+        objective=recipe.objective,
+        preset=recipe.preset,
+        parameters=params(run.path).total,
+        vocabulary=recipe.vocabulary,
+        steps_done=max((entry["step"] for entry in metrics), default=0),
+        steps=recipe.training.steps,
+        scores=run.scores,
+        seconds=max((entry["seconds"] for entry in metrics), default=0.0),
+        data=recipe.data.train,
+        labels=recipe.labels,
+        changed=time.strftime("%Y-%m-%d %H:%M", time.localtime(newest)),
+        recipe=recipe,
+    )

@@ -1,0 +1,179 @@
+"""The two libraries behind a `Tokenizer`: Hugging Face `tokenizers` and SentencePiece.
+
+A backend turns text into its own ids and back, and says what each of its pieces is. It does not know
+the six roles, nor files: that is `tokenizer.py`.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from greffon.errors import UserError
+
+SPECIALS = ("<pad>", "<s>", "</s>", "[CLS]", "[SEP]", "[MASK]")
+
+# A word keeps the space before it and the apostrophe after it: "l'" + "homme", not "l" + "'" + "homme".
+# Some 4 % fewer tokens on French prose than GPT-2's pattern, which only knows English contractions.
+PATTERN = r" ?[\p{L}\p{M}]+['’]?| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
+
+# The library needs some 130 bytes of memory for a byte of text, so a book is encoded in slices.
+SLICE = 1 << 16
+# Between a word and the space after it PATTERN always breaks, so a cut there changes no token.
+_SAFE_CUT = re.compile(r"\w(?=[ \n])")
+
+
+class Backend(Protocol):
+    """What a tokenizer library must offer; `specials` are the ids that stand for no text."""
+
+    kind: str
+    file_name: str
+    serialised: bytes
+    pieces: dict[str, int]
+    specials: set[int]
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, on all cores, without specials."""
+        ...
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of ordinary ids."""
+        ...
+
+    def piece_bytes(self, piece: str) -> bytes:
+        """The bytes of text that a piece stands for."""
+        ...
+
+
+class HuggingFace:
+    """A `tokenizer.json`, ours or another's."""
+
+    file_name = "tokenizer.json"
+
+    def __init__(self, serialised: bytes) -> None:
+        self.serialised = serialised
+        self._tokenizer = tokenizers.Tokenizer.from_str(serialised.decode("utf-8"))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        # Not part of the file: "[MASK]" inside a text is six ordinary characters.
+        self._tokenizer.encode_special_tokens = True
+        self.pieces: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        added = self._tokenizer.get_added_tokens_decoder()
+        self.specials = {id for id, token in added.items() if token.special}
+        specification = json.loads(serialised)
+        self._decoder = json.dumps(specification.get("decoder"))
+        self.kind = "bpe" if _is_ours(specification) else "tokenizer.json"
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text; long texts of ours in slices."""
+        slices = [_slices(text) if self.kind == "bpe" else [text] for text in texts]
+        flat = list(itertools.chain.from_iterable(slices))
+        encoded = self._tokenizer.encode_batch_fast(flat, add_special_tokens=False)
+        parts = iter([encoding.ids for encoding in encoded])
+        return [list(itertools.chain.from_iterable(itertools.islice(parts, len(cut)))) for cut in slices]
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of ordinary ids."""
+        return self._tokenizer.decode(ids)
+
+    def piece_bytes(self, piece: str) -> bytes:
+        """The bytes of text that a piece stands for, by the tokenizer's decoder."""
+        if "ByteLevel" in self._decoder and all(character in _BYTE_OF for character in piece):
+            return bytes(_BYTE_OF[character] for character in piece)
+        if "WordPiece" in self._decoder:
+            return piece.removeprefix("##").encode()
+        return _metaspace_bytes(piece)
+
+
+class SentencePiece:
+    """A SentencePiece `.model`; kept byte for byte."""
+
+    kind = "sentencepiece"
+    file_name = "tokenizer.model"
+
+    def __init__(self, serialised: bytes) -> None:
+        try:
+            from sentencepiece import SentencePieceProcessor
+        except ImportError:
+            raise UserError(
+                "a SentencePiece model needs the sentencepiece package; "
+                "install it with: pip install 'greffon[sentencepiece]'"
+            ) from None
+        self.serialised = serialised
+        self._processor = SentencePieceProcessor(model_proto=serialised)
+        ids = range(self._processor.get_piece_size())
+        self.pieces: dict[str, int] = {self._processor.id_to_piece(id): id for id in ids}
+        self.specials = {id for id in ids if self._processor.is_control(id) or self._processor.is_unknown(id)}
+
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text."""
+        encoded: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=-1)
+        return encoded
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of ordinary ids."""
+        return str(self._processor.decode(ids))
+
+    def piece_bytes(self, piece: str) -> bytes:
+        """The bytes of text that a piece stands for."""
+        return _metaspace_bytes(piece)
+
+
+def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
+    """Learn at most `vocabulary` ids, specials and bytes first; the same texts give the same bytes."""
+    learner = tokenizers.Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(tokenizers.Regex(PATTERN), "isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    learner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
+    learner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=1,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    learner.train_from_iterator((part for text in texts for part in _slices(text)), trainer)
+    return HuggingFace(learner.to_str().encode())
+
+
+def _is_ours(specification: dict[str, object]) -> bool:
+    """Whether a tokenizer.json was written by `Tokenizer.train`."""
+    text = json.dumps(specification.get("pre_tokenizer"))
+    added = specification.get("added_tokens")
+    names = [token["content"] for token in added] if isinstance(added, list) else []
+    ours = json.dumps({"Regex": PATTERN}) in text and "ByteLevel" in json.dumps(specification.get("decoder"))
+    return ours and names == list(SPECIALS) and specification.get("normalizer") is None
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The byte behind each character of a byte-level vocabulary.
+
+    A printable byte is its own Latin-1 character; the others took the code points from 256 on, in order.
+    """
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    printable = {character: ord(character) for character in alphabet if ord(character) < 256}
+    others = sorted(set(range(256)) - set(printable.values()))
+    return printable | dict(zip(alphabet[len(printable) :], others, strict=True))
+
+
+_BYTE_OF = _byte_alphabet()
+
+
+def _metaspace_bytes(piece: str) -> bytes:
+    """What a SentencePiece piece stands for: "▁le" is " le", "<0xE9>" one byte."""
+    if re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
+        return bytes([int(piece[3:5], 16)])
+    return piece.replace("▁", " ").encode()
+
+
+def _slices(text: str) -> list[str]:
+    """Cut a long text where PATTERN breaks anyway; short ones stay whole."""
+    cuts = [0]
+    while len(text) - cuts[-1] > SLICE and (match := _SAFE_CUT.search(text, cuts[-1] + SLICE)):
+        cuts.append(match.end())
+    return [text[begin:stop] for begin, stop in itertools.pairwise([*cuts, len(text)])]

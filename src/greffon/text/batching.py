@@ -1,0 +1,111 @@
+"""Which tokens a step sees: packed windows over a token store, and batches of similar length.
+
+Everything is a function of (seed, step): any step can be looked up without the ones before it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from greffon.randomness import derive, generator, shuffled
+from greffon.text.store import TokenStore
+
+POOL = 16
+"""Batches whose examples are sorted together: more pads less, fewer shuffles better."""
+
+
+def held_out(documents: int, share: float, seed: int) -> np.ndarray:
+    """Draw the documents kept for validation, at least one, in order."""
+    count = min(max(1, round(documents * share)), documents - 1)
+    return np.sort(shuffled(np.arange(count), documents, derive(seed, "held out")))
+
+
+class Stream:
+    """Some documents of a store, read as one long sequence of tokens."""
+
+    def __init__(self, store: TokenStore, starts: np.ndarray, ends: np.ndarray) -> None:
+        self.store = store
+        self.starts = starts
+        self.before = np.concatenate(([0], np.cumsum(ends - starts)))  # tokens before each piece
+
+    @classmethod
+    def whole(cls, store: TokenStore) -> "Stream":
+        """Read every document."""
+        return cls(store, np.asarray(store.offsets[:1]), np.asarray(store.offsets[-1:]))
+
+    @classmethod
+    def only(cls, store: TokenStore, documents: np.ndarray) -> "Stream":
+        """Read the documents named."""
+        return cls(store, np.asarray(store.offsets[documents]), np.asarray(store.offsets[documents + 1]))
+
+    @classmethod
+    def without(cls, store: TokenStore, documents: np.ndarray) -> "Stream":
+        """Read all documents but those named (in order): the pieces between them."""
+        starts = np.concatenate((store.offsets[:1], store.offsets[documents + 1]))
+        ends = np.concatenate((store.offsets[documents], store.offsets[-1:]))
+        kept = ends > starts
+        return cls(store, starts[kept], ends[kept])
+
+    def __len__(self) -> int:
+        return int(self.before[-1])
+
+    def read(self, start: int, length: int) -> np.ndarray:
+        """Return up to `length` tokens from position `start`."""
+        end = min(start + length, len(self))
+        piece = int(np.searchsorted(self.before, start, side="right")) - 1
+        parts = []
+        while start < end:
+            first = self.starts[piece] + start - self.before[piece]
+            taken = min(end, int(self.before[piece + 1])) - start
+            parts.append(self.store.tokens[first : first + taken])
+            start, piece = start + taken, piece + 1
+        return np.concatenate(parts) if parts else np.empty(0, self.store.tokens.dtype)
+
+
+class Windows:
+    """A stream cut into windows of `length` + 1 tokens, shuffled anew for every pass.
+
+    Each pass also shifts where the cuts fall, so that no token is always at a window's edge.
+    """
+
+    def __init__(self, stream: Stream, length: int, seed: int) -> None:
+        self.stream, self.length, self.seed = stream, length, seed
+        self.count = max(1, (len(stream) - 1) // length)
+
+    def rows(self, first: int, count: int) -> list[np.ndarray]:
+        """Return the rows number `first`, `first` + 1, … of the endless shuffled sequence."""
+        out = []
+        for row in range(first, first + count):
+            pass_, index = divmod(row, self.count)
+            key = derive(self.seed, "pass", pass_)
+            window = int(shuffled(np.array([index]), self.count, key)[0])
+            # The shift keeps the last window inside the stream as far as the stream allows.
+            room = len(self.stream) - 1 - self.count * self.length
+            shift = key % (room + 1) if room > 0 else 0
+            out.append(self.stream.read(window * self.length + shift, self.length + 1))
+        return out
+
+    def in_order(self, limit: int) -> list[np.ndarray]:
+        """Return windows in their natural order, at most `limit` of them, spread over the stream."""
+        chosen = np.unique(np.linspace(0, self.count - 1, min(limit, self.count)).astype(int))
+        return [self.stream.read(int(window) * self.length, self.length + 1) for window in chosen]
+
+
+def length_buckets(lengths: Sequence[int], rows: int, seed: int, pass_: int) -> list[np.ndarray]:
+    """Cut examples into batches of similar length: one pass, every example exactly once.
+
+    Examples are shuffled, sorted by length inside pools of some batches, and cut; then the batches
+    are shuffled. So padding is small, and the order still random.
+
+    >>> sorted(len(batch) for batch in length_buckets([5, 1, 9, 2, 7], rows=2, seed=0, pass_=0))
+    [1, 2, 2]
+    """
+    random = generator(seed, "buckets", pass_)
+    order = random.permutation(len(lengths))
+    size = np.asarray(lengths)
+    batches = []
+    for start in range(0, len(order), rows * POOL):
+        pool = order[start : start + rows * POOL]
+        pool = pool[np.argsort(size[pool], kind="stable")]
+        batches += [pool[i : i + rows] for i in range(0, len(pool), rows)]
+    return [batches[i] for i in random.permutation(len(batches))]

@@ -1,0 +1,32 @@
+"""From text files to a tokenizer: `greffon.tokenizer`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from greffon.errors import UserError
+from greffon.text.corpora import documents
+from greffon.text.tokenizer import Tokenizer
+
+
+def tokenizer(
+    texts: Sequence[str | Path],
+    *,
+    out: str | Path,
+    vocabulary: int = 8000,
+    text_column: str = "text",
+    force: bool = False,
+) -> Tokenizer:
+    """Train a tokenizer on text files and save it at `out`."""
+    out = Path(out)
+    if not texts:
+        raise UserError("no text to train on; name at least one file, directory or glob")
+    there = out / "tokenizer.json" if out.is_dir() else out
+    if there.exists() and not force:
+        raise UserError(f"{there} exists already; choose another --out, or add --force to replace it")
+    made = Tokenizer.train(documents(texts, text_column), vocabulary)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        made.save(out)
+    except OSError as problem:
+        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
+    return made

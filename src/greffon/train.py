@@ -1,0 +1,289 @@
+"""Carry out a run's recipe from wherever it stands: prepare, train, evaluate, save.
+
+The loop itself is `fit`; what watches it (progress, metrics, checkpoints, best weights) is here.
+"""
+
+import platform
+import resource
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from greffon.assembly import make_model
+from greffon.config import Recipe, Training
+from greffon.errors import UserError
+from greffon.fit import Step, fit
+from greffon.jobs import JOBS, Job
+from greffon.nn.model import Model
+from greffon.optim import load_state_tensors, make_optimisers, state_tensors
+from greffon.progress import TrainingProgress, say
+from greffon.run import Run, fill, tensors_of
+from greffon.runtime import keep_memory
+from greffon.text.corpora import documents
+from greffon.text.tokenizer import Tokenizer
+from greffon.transfer import transfer
+
+EVALUATIONS = 10
+"""Evaluations of a pretraining, unless the recipe says how many steps lie between two."""
+LOG_EVERY_SECONDS = 1.0
+CALIBRATION_SECONDS = 4.0
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training stopped because the user asked; everything is saved."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.run = run
+
+
+def train(run: Run, *, quiet: bool = False) -> Run:
+    """Bring a run to its last step; a run that has a checkpoint goes on from there."""
+    keep_memory()
+    tell: Callable[[str], None] = (lambda message: None) if quiet else say
+    try:
+        prepare_tokenizer(run, tell)
+        job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
+        tell(job.summary)
+        _note_data(run, job, tell)
+        if run.recipe.training.steps == 0 or not (run.recipe.cost or quiet):
+            run.save_recipe(calibrated(run.recipe, job))
+        if not quiet:
+            tell(cost_line(run.recipe))
+        _train(run, job, tell, quiet)
+    except KeyboardInterrupt:
+        raise Interrupted(run) from None
+    return run
+
+
+def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
+    """Put a tokenizer into the run, unless it has one: the user's, or one trained on the text."""
+    data = run.recipe.data
+    if not any((run.path / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+        if data.tokenizer:
+            tokenizer = Tokenizer.load(Path(data.tokenizer))
+        else:
+            tell(f"training a tokenizer of {run.recipe.vocabulary:,} tokens")
+            tokenizer = Tokenizer.train(documents(data.train, data.text_column), run.recipe.vocabulary)
+        tokenizer.save(run.path)
+    run.save_recipe(replace(run.recipe, vocabulary=run.tokenizer.size))
+
+
+def _note_data(run: Run, job: Job, tell: Callable[[str], None]) -> None:
+    known = run.recipe.data.digest
+    if known and known != job.digest:
+        tell("warning: the text is not the one this run was started on; it goes on with the new text")
+    run.save_recipe(replace(run.recipe, data=replace(run.recipe.data, digest=job.digest)))
+
+
+# -- cost ------------------------------------------------------------------------------------
+
+
+def calibrated(recipe: Recipe, job: Job) -> Recipe:
+    """Time a few real steps on a throw-away model; turn minutes into steps."""
+    model = make_model(recipe)
+    trial = replace(recipe.training, steps=1_000_000)
+    optimisers = make_optimisers(model, trial)
+    times: list[float] = []
+    started = time.perf_counter()
+    for step in islice(fit(model, job.objective, job.batches, optimisers, trial), 30):
+        times.append(step.seconds)
+        if time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3:
+            break
+    # The first steps pay for fresh memory; the median ignores a hiccup of the machine.
+    seconds = statistics.median(times[2:])
+    started = time.perf_counter()
+    job.evaluate(model)
+    evaluation = time.perf_counter() - started
+    steps = recipe.training.steps
+    if steps == 0:
+        left = max(0.0, 60 * recipe.training.minutes - (EVALUATIONS + 1) * evaluation)
+        steps = max(1, int(left / seconds))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
+    return replace(
+        recipe,
+        training=replace(recipe.training, steps=steps),
+        cost={
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "seconds_a_step": round(seconds, 4),
+            "seconds_an_evaluation": round(evaluation, 3),
+            "peak_gigabytes": round(peak / 1e9, 2),
+        },
+    )
+
+
+def cost_line(recipe: Recipe) -> str:
+    """Say in one line what the run costs on this machine."""
+    cost, training = recipe.cost, recipe.training
+    evaluations = len(evaluation_steps(training))
+    minutes = (training.steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
+    rows = training.rows * training.accumulate
+    unit = f"{rows * recipe.shape.context:,} tokens" if not recipe.labels else f"{rows} texts"
+    return (
+        f"{recipe.preset}: {int(cost['parameters']):,} parameters; about {cost['peak_gigabytes']:.1f} GB of memory "
+        f"and {_duration(minutes)} here, for {training.steps:,} steps of {unit}"
+    )
+
+
+def _duration(minutes: float) -> str:
+    if minutes < 1.5:
+        return f"{max(1, round(60 * minutes))} seconds"
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+
+
+def evaluation_steps(training: Training) -> set[int]:
+    """Name the steps after which held-out text is scored: the first (0), the last, and between."""
+    every = training.evaluate_every or max(1, -(-training.steps // EVALUATIONS))
+    return {*range(0, training.steps, every), training.steps}
+
+
+# -- the loop, watched -----------------------------------------------------------------------
+
+
+@dataclass
+class _Standing:
+    """Where a training stands: what a checkpoint keeps beside tensors."""
+
+    step: int = 0
+    best: dict[str, float] | None = None
+    stale: int = 0  # evaluations since the best
+    seconds: float = 0.0
+
+
+def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
+    """Build the model as it stands before the first step: fresh, or on the body of its origin."""
+    recipe = run.recipe
+    model = make_model(recipe)
+    if recipe.origin:
+        source = Run.open(recipe.origin)
+        if source.path.parent == run.path.resolve() and not source.finished:
+            tell(f"adapting the body to the task's own text: {source.path}")
+            train(source, quiet=quiet)
+        if recipe.vocabulary != source.recipe.vocabulary or run.tokenizer.digest != source.tokenizer.digest:
+            raise UserError(f"{source.path} has another tokenizer; give --tokenizer {source.path}")
+        tell(str(transfer(model, source, head=recipe.graft is None)))
+    if recipe.graft is not None and recipe.graft.freeze:
+        model.body.requires_grad_(False)
+    return model
+
+
+def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None:
+    training = run.recipe.training
+    model = _initial(run, tell, quiet)
+    optimisers = make_optimisers(model, training)
+    standing = _restore(run, model, optimisers, tell)
+    run.forget_after(standing.step)
+    due = evaluation_steps(training)
+    saved = logged = time.monotonic()
+    with TrainingProgress(training.steps, standing.step, quiet) as progress, _stop_signals() as stop:
+        if standing.step == 0:
+            _evaluate(run, job, model, standing, progress)
+        for step in fit(model, job.objective, job.batches, optimisers, training, standing.step):
+            standing.step = step.number
+            standing.seconds += step.seconds
+            progress.step(step)
+            now = time.monotonic()
+            if now - logged > LOG_EVERY_SECONDS or step.number in due or step.number <= 20:
+                run.log(_entry(step, standing))
+                logged = now
+            if step.number in due:
+                _evaluate(run, job, model, standing, progress)
+            waited = now - saved > 60 * training.checkpoint_minutes
+            if step.number in due or waited or stop.asked:
+                _save(run, model, optimisers, standing)
+                saved = time.monotonic()
+            if stop.asked and step.number < training.steps:
+                raise KeyboardInterrupt
+            if training.patience and standing.stale >= training.patience:
+                tell(f"stopping early: no better score in {standing.stale} evaluations")
+                break
+    run.mark_finished()
+
+
+def _entry(step: Step, standing: _Standing) -> dict[str, Any]:
+    return {
+        "step": step.number,
+        "loss": step.loss,
+        "rate": step.rate,
+        "gradient": step.gradient,
+        "tokens_per_second": round(step.tokens / step.seconds),
+        "seconds": round(standing.seconds, 3),
+    }
+
+
+def _evaluate(run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress) -> None:
+    scores = job.evaluate(model)
+    run.log({"step": standing.step, "seconds": round(standing.seconds, 3), "held_out": scores})
+    progress.evaluation(standing.step, scores)
+    if standing.best is None or job.merit(scores) > job.merit(standing.best):
+        standing.best = {**scores, "step": standing.step}
+        standing.stale = 0
+        run.save_model(model, standing.best)
+    else:
+        standing.stale += 1
+
+
+def _save(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], standing: _Standing) -> None:
+    tensors = {f"model/{name}": tensor for name, tensor in tensors_of(model).items()}
+    tensors |= {f"optimiser/{name}": t.contiguous() for name, t in state_tensors(model, optimisers).items()}
+    run.save_checkpoint(standing.step, tensors, {**asdict(standing), "environment": environment()})
+
+
+def _restore(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], tell: Callable[[str], None]) -> _Standing:
+    found = run.load_checkpoint()
+    if found is None:
+        return _Standing()
+    state, tensors = found
+    parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimiser": {}}
+    for key, tensor in tensors.items():
+        kind, _, name = key.partition("/")
+        parts[kind][name] = tensor
+    fill(model, parts["model"], run.path / "checkpoints")
+    load_state_tensors(model, optimisers, parts["optimiser"])
+    for name, value in environment().items():
+        if state["environment"].get(name) != value:
+            tell(
+                f"warning: {name} was {state['environment'].get(name)} and is now {value}; "
+                "results may differ in the last digits"
+            )
+    tell(f"going on from step {state['step']:,}")
+    return _Standing(**{f.name: state[f.name] for f in fields(_Standing)})
+
+
+def environment() -> dict[str, Any]:
+    """Name what the last digits of a result depend on beside the recipe."""
+    return {"torch": torch.__version__, "threads": torch.get_num_threads()}
+
+
+class _Stop:
+    asked = False
+
+
+@contextmanager
+def _stop_signals() -> Iterator[_Stop]:
+    """Turn Ctrl-C and SIGTERM into a wish to stop after the current step; a second Ctrl-C insists."""
+    stop = _Stop()
+
+    def ask(number: int, frame: object) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    try:
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: the caller handles signals
+        yield stop
+        return
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

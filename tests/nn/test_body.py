@@ -1,0 +1,86 @@
+"""Padding, packing and memory never change a result."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from greffon.config import Shape
+from greffon.nn.body import Decoder
+from greffon.nn.masks import PADDING
+from greffon.recipes import PRESETS
+
+VOCABULARY = 60
+TINY = Shape(layers=2, width=16, heads=2, feed_forward=32, context=32)
+SHAPES = [
+    TINY,
+    replace(TINY, positions="learned", norm="rms", activation="swiglu"),
+    replace(TINY, positions="sinusoidal", norm_place="post", bias=True, activation="relu"),
+    replace(TINY, positions="none", activation="gelu-tanh"),
+]
+
+
+def make(shape: Shape) -> Decoder:
+    torch.manual_seed(0)
+    return Decoder(replace(shape, dropout=0.0), VOCABULARY).eval()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_batched_equals_alone(name: str) -> None:
+    body = make(PRESETS[name]().shape)
+    texts = [torch.randint(VOCABULARY, (length,)) for length in (3, 17, 30)]
+    tokens = torch.zeros(3, 30, dtype=torch.long)
+    documents = torch.full((3, 30), PADDING)
+    for row, text in enumerate(texts):
+        tokens[row, : len(text)], documents[row, : len(text)] = text, 1
+    together = body(tokens, documents)
+    for row, text in enumerate(texts):
+        alone = body(text.unsqueeze(0))[0]
+        torch.testing.assert_close(together[row, : len(text)], alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(lengths=st.lists(st.integers(1, 10), min_size=1, max_size=3))
+@settings(max_examples=10, deadline=None)
+def test_a_packed_document_never_sees_another(shape: Shape, lengths: list[int]) -> None:
+    body = make(shape)
+    texts = [torch.randint(VOCABULARY, (length,)) for length in lengths]
+    tokens = torch.cat(texts).unsqueeze(0)
+    documents = torch.cat([torch.full((n,), i + 1) for i, n in enumerate(lengths)]).unsqueeze(0)
+    positions = torch.cat([torch.arange(n) for n in lengths]).unsqueeze(0)
+    packed = body(tokens, documents, positions)[0].split(lengths)
+    for text, found in zip(texts, packed, strict=True):
+        torch.testing.assert_close(found, body(text.unsqueeze(0))[0], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_future_is_invisible(shape: Shape) -> None:
+    body = make(shape)
+    tokens = torch.randint(VOCABULARY, (2, 20))
+    changed = tokens.clone()
+    changed[:, 11:] = (changed[:, 11:] + 1) % VOCABULARY
+    before, after = body(tokens), body(changed)
+    torch.testing.assert_close(before[:, :11], after[:, :11], atol=1e-6, rtol=1e-6)
+    assert not torch.allclose(before[:, 11:], after[:, 11:], atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_reading_on_equals_reading_at_once(shape: Shape) -> None:
+    body = make(shape)
+    tokens = torch.randint(VOCABULARY, (2, 20))
+    whole = body(tokens)
+    memory = body.remember(rows=2, length=20)
+    pieces, start = [], 0
+    for size in (7, 1, 1, 4, 7):
+        part = tokens[:, start : start + size]
+        positions = torch.arange(start, start + size).unsqueeze(0).expand(2, -1)
+        pieces.append(body.read_on(part, memory, torch.ones_like(part), positions))
+        start += size
+    torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=1e-4)
+
+
+def test_heads_cost_nothing() -> None:
+    counts = {sum(p.numel() for p in Decoder(replace(TINY, heads=h), VOCABULARY).parameters()) for h in (1, 2, 4, 8)}
+    assert len(counts) == 1
