@@ -14,6 +14,10 @@ _HOME = {
     "pretrain": "pretraining",
     "estimate": "pretraining",
     "resume": "pretraining",
+    "finetune": "finetuning",
+    "compare": "experiment",
+    "evaluate": "predict",
+    "classify": "predict",
     "generate": "predict",
     "generate_many": "predict",
     "params": "ledger",
@@ -26,6 +30,10 @@ _HOME = {
     "VocabularyHead": "nn.heads",
     "Model": "nn.model",
     "Causal": "objectives.causal",
+    "ClassHead": "nn.heads",
+    "Classify": "objectives.classify",
+    "Comparison": "experiment",
+    "Graft": "config",
     "Tokenizer": "text.tokenizer",
     "UserError": "errors",
 }
@@ -33,15 +41,23 @@ _HOME = {
 __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
+    from greffon.config import Graft as Graft
     from greffon.config import Recipe as Recipe
     from greffon.config import Shape as Shape
     from greffon.config import Training as Training
     from greffon.errors import UserError as UserError
+    from greffon.experiment import Comparison as Comparison
+    from greffon.experiment import compare as compare
+    from greffon.finetuning import finetune as finetune
     from greffon.ledger import params as params
     from greffon.nn.body import Decoder as Decoder
+    from greffon.nn.heads import ClassHead as ClassHead
     from greffon.nn.heads import VocabularyHead as VocabularyHead
     from greffon.nn.model import Model as Model
     from greffon.objectives.causal import Causal as Causal
+    from greffon.objectives.classify import Classify as Classify
+    from greffon.predict import classify as classify
+    from greffon.predict import evaluate as evaluate
     from greffon.predict import generate as generate
     from greffon.predict import generate_many as generate_many
     from greffon.pretraining import estimate as estimate

@@ -70,7 +70,7 @@ def causal(recipe: Recipe, tokenizer: Tokenizer) -> Job:
             objective.batch(windows.rows(first + i * training.rows, training.rows)) for i in range(training.accumulate)
         ]
 
-    kept = Windows(valid, length, training.seed).in_order(max(1, training.valid_tokens // length))
+    kept = Windows(valid, length, training.seed).sample(max(1, training.valid_tokens // length))
     held = [objective.batch(kept[i : i + training.rows]) for i in range(0, len(kept), training.rows)]
     return Job(
         objective,

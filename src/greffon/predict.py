@@ -1,14 +1,27 @@
-"""Text in, text out: what a trained run is for."""
+"""Text in, answers out: what a trained run is for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from greffon.decode import Sampling, generate_tokens
-from greffon.errors import UserError
+from greffon.errors import UserError, did_you_mean
+from greffon.jobs import LabelledTexts
 from greffon.nn.model import Model
+from greffon.objectives.causal import Causal
+from greffon.objectives.classify import class_probabilities
 from greffon.run import Run
+from greffon.scoring import held_out_loss
+from greffon.statistics import confusion, macro_f1, wilson_interval
+from greffon.text.batching import Stream, Windows
+from greffon.text.corpora import Labelled, labelled
+from greffon.text.store import open_store
+
+EVALUATION_ROWS = 16
 
 
 @lru_cache(maxsize=4)
@@ -21,6 +34,84 @@ def load(run: Run) -> Model:
     file = run.path / "model.safetensors"
     changed = file.stat().st_mtime_ns if file.is_file() else 0
     return _load(run.path.resolve(), changed) if changed else run.load_model()
+
+
+@dataclass(frozen=True)
+class Classification:
+    """A text, its label, and the probability of each label."""
+
+    text: str
+    label: str
+    probabilities: dict[str, float]
+
+
+def classify(run: str | Path | Run, texts: str | Sequence[str]) -> list[Classification]:
+    """Label texts with a fine-tuned run: `classify("runs/reviews", "Un beau livre.")[0].label`."""
+    run = _classifier(run)
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    if not texts:
+        return []
+    labels = run.recipe.labels
+    examples = [Labelled(text, label="", line=0) for text in texts]
+    return [
+        Classification(text, labels[int(np.argmax(row))], dict(zip(labels, row.tolist(), strict=True)))
+        for text, row in zip(texts, probabilities(run, examples), strict=True)
+    ]
+
+
+def probabilities(run: Run, examples: Sequence[Labelled]) -> np.ndarray:
+    """Return the probability of each class for each text: (N, C)."""
+    batches, order = LabelledTexts(run.recipe, run.tokenizer).in_order(examples)
+    found = class_probabilities(load(run), batches).numpy().astype(np.float64)
+    out = np.empty_like(found)
+    out[order] = found
+    return out
+
+
+def _classifier(run: str | Path | Run) -> Run:
+    run = Run.open(run)
+    if run.recipe.objective != "classify":
+        raise UserError(
+            f"{run.path} is a {run.recipe.objective} run, no classifier; fine-tune it first with "
+            f"`greffon finetune {run.path} --train F --valid F --out RUN`"
+        )
+    return run
+
+
+def evaluate(
+    run: str | Path | Run, file: str | Path, *, text_column: str = "text", label_column: str = "label"
+) -> dict[str, Any]:
+    """Score a run on a file: accuracy for a classifier, loss and bits per byte for a language model."""
+    run = Run.open(run)
+    if run.recipe.objective == "classify":
+        return _evaluate_classes(run, labelled(Path(file), text_column, label_column), file)
+    store = open_store([file], run.tokenizer, text_column)
+    length, tokenizer = run.recipe.shape.context, run.tokenizer
+    objective = Causal(tokenizer.pad, tokenizer.start, length, tokenizer.byte_lengths)
+    windows = Windows(Stream.whole(store), length, seed=0)
+    batches = (objective.batch(windows.natural(i, EVALUATION_ROWS)) for i in range(0, windows.count, EVALUATION_ROWS))
+    return held_out_loss(load(run), objective, batches)
+
+
+def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path) -> dict[str, Any]:
+    labels = run.recipe.labels
+    for example in examples:
+        if example.label not in labels:
+            raise UserError(
+                f"{file}:{example.line}: the run does not know the label {example.label!r}"
+                f"{did_you_mean(example.label, labels)}"
+            )
+    gold = [example.label for example in examples]
+    found = [labels[i] for i in probabilities(run, examples).argmax(axis=1)]
+    right = sum(a == b for a, b in zip(gold, found, strict=True))
+    return {
+        "accuracy": right / len(gold),
+        "interval": list(wilson_interval(right, len(gold))),
+        "macro_f1": macro_f1(gold, found, labels),
+        "n": len(gold),
+        "labels": list(labels),
+        "confusion": confusion(gold, found, labels),
+    }
 
 
 @dataclass(frozen=True)

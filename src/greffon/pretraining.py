@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from greffon.config import Data, Objective, Recipe, Shape, Training, check_names, override
+from greffon.config import Data, PretrainingObjective, Recipe, Shape, Training, check_names, override
 from greffon.errors import UserError, did_you_mean
 from greffon.jobs import Job, lowest_loss
 from greffon.objectives.causal import Causal
@@ -20,7 +20,7 @@ from greffon.text.corpora import find_files
 from greffon.text.tokenizer import Tokenizer
 from greffon.train import calibrated, train
 
-OBJECTIVES = ("causal",)
+OBJECTIVES: tuple[PretrainingObjective, ...] = get_args(PretrainingObjective)
 DEFAULT_MINUTES = 10.0
 
 
@@ -28,7 +28,7 @@ def pretrain(
     texts: Sequence[str | Path],
     *,
     out: str | Path,
-    objective: Objective = "causal",
+    objective: PretrainingObjective = "causal",
     preset: str = "compact",
     tokenizer: str | Path | None = None,
     vocabulary: int | None = None,

@@ -186,13 +186,17 @@ class Run:
 
 def clear(path: str | Path, force: bool) -> None:
     """Make sure that a new run can be made at a path; with `force`, remove the run that is there."""
-    path = Path(path)
-    if path.is_dir() and (path / "recipe.json").is_file():
-        if not force:
-            raise UserError(
-                f"{path} holds a run already; choose another --out, add --force to replace it, "
-                f"or go on with `greffon resume {path}`"
-            )
+    if (Path(path) / "recipe.json").is_file() and not force:
+        raise UserError(
+            f"{path} holds a run already; choose another --out, add --force to replace it, "
+            f"or go on with `greffon resume {path}`"
+        )
+    clear_directory(Path(path), marker="recipe.json")
+
+
+def clear_directory(path: Path, marker: str) -> None:
+    """Remove a directory that we made, known by its marker; refuse to touch any other."""
+    if (path / marker).is_file():
         shutil.rmtree(path)
     elif path.is_dir() and any(path.iterdir()):
         raise UserError(f"{path} is a directory with other files in it; choose another --out")

@@ -1,7 +1,7 @@
 """Held-out scores. Nothing here changes a model."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -12,14 +12,15 @@ from greffon.objectives.classify import class_probabilities
 
 
 @torch.no_grad()
-def held_out_loss(model: Model, objective: Objective, batches: Sequence[Batch]) -> dict[str, float]:
+def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) -> dict[str, float]:
     """Return nats a token, and bits per byte, which compare across vocabularies."""
     device = next(model.parameters()).device
     model.eval()
-    nats = sum(objective.score(model, batch.to(device)).loss.item() for batch in batches)
-    targets = sum(batch.count for batch in batches)
-    of_bytes = sum(batch.bytes for batch in batches)
-    return {"loss": nats / max(targets, 1), "bits_per_byte": nats / math.log(2) / max(of_bytes, 1)}
+    nats, targets, text_bytes = 0.0, 0, 0
+    for batch in batches:
+        nats += objective.score(model, batch.to(device)).loss.item()
+        targets, text_bytes = targets + batch.count, text_bytes + batch.bytes
+    return {"loss": nats / max(targets, 1), "bits_per_byte": nats / math.log(2) / max(text_bytes, 1)}
 
 
 def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float]:

@@ -38,11 +38,11 @@ CALIBRATION_SECONDS = 4.0
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training stopped because the user asked; everything is saved."""
+    """Work stopped because the user asked; everything is saved, and `how` says how to go on."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, how: str) -> None:
         super().__init__()
-        self.run = run
+        self.how = how
 
 
 def train(run: Run, *, quiet: bool = False) -> Run:
@@ -60,7 +60,7 @@ def train(run: Run, *, quiet: bool = False) -> Run:
             tell(cost_line(run.recipe))
         _train(run, job, tell, quiet)
     except KeyboardInterrupt:
-        raise Interrupted(run) from None
+        raise Interrupted(f"greffon resume {run.path}") from None
     return run
 
 

@@ -15,6 +15,10 @@ COMMANDS = {
     "tokenizer": "train a subword tokenizer on text files",
     "pretrain": "pretrain a Transformer body on text files",
     "resume": "go on with a run that was stopped, or train it longer",
+    "finetune": "graft a class head on a pretrained body and train it on labelled texts",
+    "compare": "pretrained against scratch against TF-IDF, over seeds, in one report",
+    "evaluate": "score a run on a file",
+    "classify": "label texts with a fine-tuned run",
     "generate": "continue a prompt with a causal run",
     "params": "account for every parameter of a run or a preset",
     "show": "tell what a run is",
@@ -47,9 +51,8 @@ def run(words: Sequence[str]) -> int:
         print(f"greffon: {mistake}", file=sys.stderr)  # noqa: T201
         return 1
     except KeyboardInterrupt as stop:
-        stopped = getattr(stop, "run", None)
-        how = f"; go on with: greffon resume {stopped.path}" if stopped is not None else ""
-        print(f"\nstopped{how}", file=sys.stderr)  # noqa: T201
+        how = getattr(stop, "how", "")
+        print(f"\nstopped{how and '; go on with: '}{how}", file=sys.stderr)  # noqa: T201
         return 130
     except BrokenPipeError:  # the reader has gone (`greffon … | head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

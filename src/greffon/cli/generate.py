@@ -3,21 +3,18 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-
-from tyro.conf import Positional
 
 from greffon.cli import say_out
-from greffon.cli.parsing import parse
+from greffon.cli.parsing import Prompt, Run, parse
 
 
 @dataclass(frozen=True)
 class Args:
     """Continue a prompt with a causal run; the same seed gives the same text."""
 
-    run: Positional[Path]
+    run: Run
     """The run directory."""
-    prompt: Positional[str]
+    prompt: Prompt
     """The beginning of the text."""
     tokens: int = 40
     """Tokens to add at most."""

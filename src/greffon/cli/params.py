@@ -3,19 +3,16 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from tyro.conf import Positional
 
 from greffon.cli import say_out
-from greffon.cli.parsing import parse
+from greffon.cli.parsing import OptionalRun, parse
 
 
 @dataclass(frozen=True)
 class Args:
     """Account for every parameter of a run or a preset: formula, numbers put in, count."""
 
-    run: Positional[Path | None] = None
+    run: OptionalRun = None
     """A run directory; without one, the preset is accounted for."""
     preset: str = "compact"
     vocabulary: int | None = None

@@ -14,26 +14,37 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from greffon.config import Shape, Training
+from greffon.config import Graft, Shape, Training
 from greffon.errors import UserError, did_you_mean
 
 Args = TypeVar("Args")
 
-_NOT_SETTINGS = {"steps", "minutes", "seed"}
-"""Fields of Training that commands offer under the same name by themselves."""
+_OWN = {"steps", "minutes", "seed", "freeze"}
+"""Fields that commands offer under the same name by themselves."""
 
-Settings = dataclasses.make_dataclass(
-    "Settings",
-    [
+
+def _settings(name: str, *kinds: type) -> type:
+    """Make a dataclass with one optional flag for each field: `--layers 6`."""
+    made = [
         (f.name, Annotated[f.type | None, tyro.conf.arg(metavar=f.name.upper())], None)  # type: ignore[operator]
-        for kind in (Shape, Training)
+        for kind in kinds
         for f in dataclasses.fields(kind)
-        if f.name not in _NOT_SETTINGS
-    ],
-    frozen=True,
-    namespace={"__doc__": "Fields of the shape and the training; what is not given is the preset's."},
-)
-"""One optional flag for each field of `Shape` and `Training`: `--layers 6`."""
+        if f.name not in _OWN
+    ]
+    doc = "What is not given is the preset's."
+    return dataclasses.make_dataclass(name, made, frozen=True, namespace={"__doc__": doc})
+
+
+Settings = _settings("Settings", Shape, Training)
+GraftSettings = _settings("GraftSettings", Graft, Shape, Training)
+
+
+Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
+Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…")]
+Prompt = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
+File = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")]
 
 
 def given(settings: Any) -> dict[str, Any]:
@@ -94,10 +105,10 @@ def _with_config(kind: type[Args], path: Path) -> Args:
     defaults: dict[str, Any] = {}
     known: list[str] = []
     for f in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if f.type is Settings or f.name == "settings":
-            names = [g.name for g in dataclasses.fields(Settings)]
+        if f.type in (Settings, GraftSettings):
+            names = [g.name for g in dataclasses.fields(f.type)]
             known += names
-            defaults[f.name] = Settings(**{name: flat[name] for name in names if name in flat})
+            defaults[f.name] = f.type(**{name: flat[name] for name in names if name in flat})
             continue
         known.append(f.name)
         if f.name in flat:
@@ -112,19 +123,20 @@ def _with_config(kind: type[Args], path: Path) -> Args:
 
 
 def _one_sentence(box: str, command: str) -> str:
-    """Turn tyro's boxed complaint into one sentence."""
+    """Turn tyro's boxed complaint, drawn in Unicode or ASCII, into one sentence."""
     sections: list[list[str]] = [[]]
-    for raw in box.splitlines():
-        if raw.startswith(("╭", "╰")):
-            continue
+    title, *lines = box.splitlines()
+    for raw in lines if title.startswith("╭") else lines[1:]:
+        if raw.startswith("╰"):
+            break
         line = raw.strip("│ ")
-        if line and not line.strip("─"):
+        if line and not line.strip("─-"):
             sections.append([])
-        elif line and not (sections[-1] and line.startswith(("(required)", "(default", "- <class"))):
+        elif line and not line.startswith("- <class"):
             sections[-1].append(line)
-    said = " ".join(sections[0]).removesuffix("Got errors:").strip().rstrip(".:")
-    for section in sections[1:]:
-        if section and section[0].startswith("Perhaps you meant") and len(section) > 1:
-            said += f"; did you mean {section[1].split()[0]}?"
-            return f"{said} (see `greffon {command} --help`)"
-    return f"{said}; see `greffon {command} --help`"
+    said, *others = (" ".join(section) for section in sections)
+    said = said.removesuffix("Got errors:").replace("(required)", "").replace("{None}|", "").strip().rstrip(".:")
+    for other in others:
+        if other.startswith("Perhaps you meant: "):
+            said += f"; did you mean {other.split()[3]}?"
+    return f"{said} (see `greffon {command} --help`)"

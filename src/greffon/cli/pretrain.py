@@ -5,22 +5,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import Positional
-
 from greffon.cli import say_out
-from greffon.cli.parsing import Settings, given, parse
-from greffon.config import Objective
+from greffon.cli.parsing import Settings, Texts, given, parse
+from greffon.config import PretrainingObjective
 
 
 @dataclass(frozen=True)
 class Args:
     """Pretrain a Transformer body on text files."""
 
-    texts: Positional[tuple[str, ...]]
+    texts: Texts
     """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; .gz and .xz)."""
     out: Path | None = None
     """The run directory to make."""
-    objective: Objective = "causal"
+    objective: PretrainingObjective = "causal"
     """What to learn: the next token."""
     preset: str = "compact"
     """The shape and its training: compact or lab."""
@@ -56,9 +54,11 @@ def main(words: Sequence[str]) -> None:
     from greffon.pretraining import estimate, pretrain
     from greffon.train import cost_line
 
-    names = ("objective", "preset", "tokenizer", "vocabulary", "valid", "text_column")
-    names += ("steps", "tokens", "minutes", "seed", "start_from")
-    what: dict[str, Any] = {name: getattr(args, name) for name in names}
+    what: dict[str, Any] = {
+        name: value
+        for name, value in vars(args).items()
+        if name not in ("texts", "out", "dry_run", "force", "settings")
+    }
     what |= given(args.settings)
     if args.dry_run:
         say_out(cost_line(estimate(args.texts, **what)))

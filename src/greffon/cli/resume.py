@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from tyro.conf import Positional
 
 from greffon.cli import say_out
-from greffon.cli.parsing import parse
+from greffon.cli.parsing import Run, parse
 
 
 @dataclass(frozen=True)
 class Args:
     """Go on with a run that was stopped, or train it longer."""
 
-    run: Positional[Path]
+    run: Run
     """The run directory."""
     more: int = 0
     """Steps to add to those of the recipe."""

@@ -4,19 +4,16 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from tyro.conf import Positional
 
 from greffon.cli import say_out
-from greffon.cli.parsing import parse
+from greffon.cli.parsing import Run, parse
 
 
 @dataclass(frozen=True)
 class Args:
     """Tell what a run is."""
 
-    run: Positional[Path]
+    run: Run
     """The run directory."""
     json: bool = False
     """Print JSON."""

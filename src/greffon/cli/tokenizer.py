@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tyro.conf import Positional
-
 from greffon.cli import say_out
-from greffon.cli.parsing import parse
+from greffon.cli.parsing import Texts, parse
 
 
 @dataclass(frozen=True)
 class Args:
     """Train a subword tokenizer on text files."""
 
-    texts: Positional[tuple[str, ...]]
+    texts: Texts
     """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; .gz and .xz)."""
     out: Path
     """Where to write the tokenizer."""

@@ -85,10 +85,15 @@ class Windows:
             out.append(self.stream.read(window * self.length + shift, self.length + 1))
         return out
 
-    def in_order(self, limit: int) -> list[np.ndarray]:
-        """Return windows in their natural order, at most `limit` of them, spread over the stream."""
+    def natural(self, first: int, count: int) -> list[np.ndarray]:
+        """Return windows of one pass in their natural order."""
+        numbers = range(first, min(first + count, self.count))
+        return [self.stream.read(number * self.length, self.length + 1) for number in numbers]
+
+    def sample(self, limit: int) -> list[np.ndarray]:
+        """Return at most `limit` windows, spread evenly over the stream."""
         chosen = np.unique(np.linspace(0, self.count - 1, min(limit, self.count)).astype(int))
-        return [self.stream.read(int(window) * self.length, self.length + 1) for window in chosen]
+        return [window for number in chosen for window in self.natural(int(number), 1)]
 
 
 def length_buckets(lengths: Sequence[int], rows: int, seed: int, pass_: int) -> list[np.ndarray]:

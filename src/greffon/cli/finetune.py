@@ -1,0 +1,50 @@
+"""`greffon finetune RUN --train F --valid F --out RUN`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from greffon.cli import say_out
+from greffon.cli.parsing import GraftSettings, Run, given, parse
+
+
+@dataclass(frozen=True)
+class Args:
+    """Graft a class head on a pretrained body and train it on labelled texts."""
+
+    run: Run
+    """The pretrained run."""
+    train: Path
+    """Labelled texts (.csv, .tsv, .jsonl, .parquet) with the columns `text` and `label`."""
+    out: Path
+    """The run directory to make."""
+    valid: Path | None = None
+    """Texts that choose the best epoch; by default a stratified fifth of the training texts."""
+    test: Path | None = None
+    """Texts that are scored beside, and choose nothing."""
+    epochs: int = 15
+    seed: int = 0
+    freeze: bool = False
+    """Train the head alone."""
+    adapt: bool = False
+    """First go on pretraining on the task's own text."""
+    unfreeze: bool = False
+    """Let one more layer learn with each epoch, from the top."""
+    text_column: str = "text"
+    label_column: str = "label"
+    force: bool = False
+    """Replace a run that is there already."""
+    settings: GraftSettings = field(default_factory=GraftSettings)  # type: ignore[valid-type]
+
+
+def main(words: Sequence[str]) -> None:
+    """Fine-tune, and tell the best validation accuracy."""
+    args = parse(Args, "finetune", words)
+
+    from greffon.finetuning import finetune
+
+    what = {name: value for name, value in vars(args).items() if name not in ("run", "settings")}
+    run = finetune(args.run, **what, **given(args.settings))
+    best = run.scores
+    test = f", test accuracy {best['test_accuracy']:.1%}" if "test_accuracy" in best else ""
+    say_out(f"{run.path}: validation accuracy {best['accuracy']:.1%}{test} (best at step {best['step']:,})")

@@ -1,0 +1,348 @@
+"""Did pretraining pay off? Pretrained, scratch and the classical yardstick on the same data, over seeds.
+
+    OUT/
+      comparison.json   what was asked for; another question needs another directory, or --force
+      arms/ARM/…        one Run for each seed (and number of labels), with its test predictions
+      results.json      every figure of the report (its schema: report.py)
+      report.html       the report, self-contained
+      accuracy.png      accuracy against epoch; labels.png, accuracy against labels, if asked for
+
+A finished arm is not trained again when the command is repeated.
+"""
+
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from greffon.config import Data
+from greffon.errors import UserError
+from greffon.figures import accuracy_figure, labels_figure, save
+from greffon.finetuning import check, graft_recipe, prepare
+from greffon.lint import overlap
+from greffon.predict import probabilities
+from greffon.progress import say
+from greffon.report import report
+from greffon.results import EpochScore, SeedOutcome, assemble, correctness
+from greffon.run import Run, clear_directory, read_json, write_json
+from greffon.statistics import accuracy_interval
+from greffon.text.splits import Splits, load_splits
+from greffon.train import Interrupted
+from greffon.train import train as carry_out
+from greffon.yardstick import Yardstick, majority, tfidf
+
+SCRATCH = "scratch"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison left behind."""
+
+    path: Path
+    results: dict[str, Any]
+
+    @property
+    def report(self) -> Path:
+        """The report, a self-contained page."""
+        return self.path / "report.html"
+
+    @property
+    def figure(self) -> Path:
+        """Accuracy against epoch."""
+        return self.path / "accuracy.png"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One training of the comparison."""
+
+    name: str
+    seed: int
+    labels: int  # 0: all
+    run: Run
+
+
+def compare(
+    runs: Sequence[str | Path | Run],
+    *,
+    train: str | Path,
+    out: str | Path,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
+    seeds: int = 3,
+    epochs: int = 15,
+    labels: Sequence[int] = (),
+    jobs: int | None = None,
+    adapt: bool = False,
+    unfreeze: bool = False,
+    text_column: str = "text",
+    label_column: str = "label",
+    force: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Comparison:
+    """Train pretrained and scratch under the same budget over seeds, beside TF-IDF, and report.
+
+    Epochs are chosen on validation, never on test. `labels` repeats everything with fewer labelled
+    texts; `jobs` trainings run side by side.
+    """
+    tell: Callable[[str], None] = (lambda message: None) if quiet else say
+    sources = name_sources([Run.open(run) for run in runs])
+    for name, least in (("seeds", seeds), ("epochs", epochs), ("jobs", 1 if jobs is None else jobs)):
+        if least < 1:
+            raise UserError(f"{name} is {least}; choose 1 or more")
+    data = Data(
+        train=(str(train),),
+        valid=() if valid is None else (str(valid),),
+        test=() if test is None else (str(test),),
+        hold_out_test=test is None,
+        text_column=text_column,
+        label_column=label_column,
+    )
+    splits = load_splits(data)
+    first = next(iter(sources.values()))
+    findings = check(splits, first, settings.get("context") or first.recipe.shape.context)
+    for finding in findings:
+        tell(f"{finding.severity}: {finding.message}")
+    sizes = label_sizes(labels, len(splits.train), tell)
+    asked = {
+        "runs": {name: str(run.path.resolve()) for name, run in sources.items()},
+        "data": {"train": str(train), "valid": str(valid), "test": str(test)},
+        "epochs": epochs,
+        "adapt": adapt,
+        "unfreeze": unfreeze,
+        "settings": settings,
+    }
+    path = Path(out)
+    open_directory(path, asked, force)
+    arms = list(make_arms(path, sources, data, sizes, seeds, epochs, adapt, unfreeze, settings))
+    train_all(arms, jobs, tell)
+    results = gather(arms, splits, data, sizes, [asdict(finding) for finding in findings], asked, seeds)
+    write_json(path / "results.json", results)
+    (path / "report.html").write_text(report(results), encoding="utf-8")
+    save(accuracy_figure(results), path / "accuracy.png")
+    if results["label_curve"]:
+        save(labels_figure(results), path / "labels.png")
+    return Comparison(path, results)
+
+
+def name_sources(runs: Sequence[Run]) -> dict[str, Run]:
+    """Name the arms: `pretrained`, or the runs' own names where there are several."""
+    if not runs:
+        raise UserError("nothing to compare; name at least one pretrained run")
+    if len(runs) == 1:
+        return {"pretrained": runs[0]}
+    named = {run.name: run for run in runs}
+    if len(named) < len(runs) or set(named) & {SCRATCH, "tfidf", "majority"}:
+        raise UserError("runs that are compared need names of their own; rename a directory")
+    return named
+
+
+def label_sizes(labels: Sequence[int], available: int, tell: Callable[[str], None]) -> list[int]:
+    """Put the numbers of labels in order; more than there are means all."""
+    if any(number < 2 for number in labels):
+        raise UserError("--labels needs numbers of 2 or more, such as 100,400")
+    for number in labels:
+        if number > available:
+            tell(f"warning: {number:,} labels asked for, {available:,} are there to train on; all are taken")
+    return sorted({number for number in labels if number < available})
+
+
+def open_directory(path: Path, asked: Mapping[str, Any], force: bool) -> None:
+    """Make the directory of the comparison, or go on in it if it asks the same question."""
+    file = path / "comparison.json"
+    if file.is_file() and read_json(file) == json.loads(json.dumps(asked)):
+        return
+    if file.is_file() and not force:
+        raise UserError(f"{path} holds another comparison; choose another --out, or add --force to replace it")
+    clear_directory(path, marker="comparison.json")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(file, asked)
+    except OSError as problem:
+        raise UserError(f"cannot write {path}: {problem.strerror}; choose another --out") from None
+
+
+def make_arms(
+    path: Path,
+    sources: Mapping[str, Run],
+    data: Data,
+    sizes: Sequence[int],
+    seeds: int,
+    epochs: int,
+    adapt: bool,
+    unfreeze: bool,
+    settings: Mapping[str, Any],
+) -> Iterator[Arm]:
+    """Lay out one run for each arm, seed and number of labels; those that are there are kept."""
+    first = next(iter(sources.values()))
+    for size in (0, *sizes):
+        limited = replace(data, limit=size)
+        splits = load_splits(limited)
+        for seed in range(seeds):
+            for name, source in ((SCRATCH, first), *sources.items()):
+                folder = path / "arms" / name / (f"seed-{seed}" + (f"-labels-{size}" if size else ""))
+                scratch = name == SCRATCH
+                recipe = graft_recipe(
+                    source,
+                    limited,
+                    splits,
+                    epochs=epochs,
+                    seed=seed,
+                    # Fresh layers cannot wait for the ones above them: scratch always learns whole.
+                    unfreeze=unfreeze and not scratch,
+                    scratch=scratch,
+                    settings=settings,
+                )
+                if (folder / "recipe.json").is_file():
+                    run = Run.open(folder)
+                else:
+                    run = prepare(source, recipe, folder, adapt=adapt and not scratch)
+                yield Arm(name, seed, size, run)
+
+
+# -- training --------------------------------------------------------------------------------
+
+
+def train_arm(path: str, threads: int) -> bool:
+    """Train one arm and keep its test predictions; False if it was interrupted. Runs in a process."""
+    torch.set_num_threads(threads)
+    run = Run.open(path)
+    try:
+        carry_out(run, quiet=True)
+    except KeyboardInterrupt:
+        return False
+    examples = load_splits(run.recipe.data).test
+    write_json(run.path / "predictions.json", {"test": probabilities(run, examples).tolist()})
+    run.drop_checkpoints()
+    return True
+
+
+def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]) -> None:
+    """Train the arms that are not finished, some side by side."""
+    waiting = [arm for arm in arms if not (arm.run.path / "predictions.json").is_file()]
+    if len(waiting) < len(arms):
+        tell(f"{len(arms) - len(waiting)} of {len(arms)} trainings are finished already")
+    cores = os.cpu_count() or 1
+    jobs = max(1, min(jobs or cores, len(waiting)))
+    threads = max(1, cores // jobs)
+    started, done = time.monotonic(), 0
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(train_arm, str(arm.run.path), threads): arm for arm in waiting}
+        try:
+            for future in as_completed(futures):
+                arm = futures[future]
+                if not future.result():
+                    raise KeyboardInterrupt
+                done += 1
+                left = (time.monotonic() - started) / done * (len(waiting) - done)
+                size = f", {arm.labels} labels" if arm.labels else ""
+                scores = arm.run.scores
+                tell(
+                    f"{arm.name}, seed {arm.seed}{size}: validation {scores['accuracy']:.1%}, "
+                    f"test {scores['test_accuracy']:.1%} · {done}/{len(waiting)}, {left / 60:.1f} min left"
+                )
+        except BaseException as problem:
+            pool.shutdown(cancel_futures=True)
+            if isinstance(problem, KeyboardInterrupt):
+                raise Interrupted("the same command; finished trainings are kept") from None
+            raise
+
+
+# -- results ---------------------------------------------------------------------------------
+
+
+def outcome(arm: Arm) -> SeedOutcome:
+    """Read back what one training reached."""
+    recipe = arm.run.recipe
+    epoch = recipe.training.evaluate_every
+    curve = [
+        EpochScore(
+            epoch=-(-entry["step"] // epoch),
+            valid=entry["held_out"]["accuracy"],
+            test=entry["held_out"]["test_accuracy"],
+            seconds=entry["seconds"],
+        )
+        for entry in arm.run.metrics()
+        if "held_out" in entry
+    ]
+    chances = read_json(arm.run.path / "predictions.json")["test"]
+    picked = [max(range(len(row)), key=row.__getitem__) for row in chances]
+    return SeedOutcome(
+        seed=arm.seed,
+        curve=curve,
+        chosen_epoch=-(-arm.run.scores["step"] // epoch),
+        predictions=[recipe.labels[i] for i in picked],
+        probabilities=[row[i] for row, i in zip(chances, picked, strict=True)],
+        parameters=sum(p.numel() for p in arm.run.load_model().parameters()),
+        seconds=curve[-1].seconds,
+    )
+
+
+def classical(splits: Splits) -> dict[str, Yardstick]:
+    """Fit the yardsticks on the same texts."""
+
+    def columns(part: Sequence[Any]) -> tuple[list[str], list[str]]:
+        return [example.text for example in part], [example.label for example in part]
+
+    train, train_labels = columns(splits.train)
+    valid, valid_labels = columns(splits.valid)
+    test, _ = columns(splits.test)
+    return {
+        "tfidf": tfidf(train, train_labels, valid, valid_labels, test),
+        "majority": majority(train_labels, valid_labels, test),
+    }
+
+
+def gather(
+    arms: Sequence[Arm],
+    splits: Splits,
+    data: Data,
+    sizes: Sequence[int],
+    findings: list[dict[str, Any]],
+    asked: Mapping[str, Any],
+    seeds: int,
+) -> dict[str, Any]:
+    """Bring everything together in the form of results.json."""
+    texts, gold = [e.text for e in splits.test], [e.label for e in splits.test]
+    outcomes: dict[int, dict[str, list[SeedOutcome]]] = {}
+    for arm in arms:
+        outcomes.setdefault(arm.labels, {}).setdefault(arm.name, []).append(outcome(arm))
+    yardsticks = {size: classical(load_splits(replace(data, limit=size))) for size in (0, *sizes)}
+    curve: dict[str, list[dict[str, Any]]] = {}
+    for size in (*sizes, 0) if sizes else ():
+        answers = {name: [o.predictions for o in found] for name, found in outcomes[size].items()}
+        answers |= {name: [found.predictions] for name, found in yardsticks[size].items()}
+        for name, predictions in answers.items():
+            correct = correctness(predictions, gold)
+            point = {"mean": float(correct.mean()), "interval": list(accuracy_interval(correct))}
+            curve.setdefault(name, []).append({"labels": size or len(splits.train), **point})
+    return assemble(
+        outcomes[0],
+        yardsticks[0],
+        gold,
+        texts,
+        splits.labels,
+        overlap([e.text for e in splits.train], texts),
+        data={
+            "train": len(splits.train),
+            "valid": len(splits.valid),
+            "findings": findings,
+            "files": asked["data"],
+        },
+        settings={**asked, "seeds": seeds},
+        versions={
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in ("greffon", "torch", "numpy", "scikit-learn")},
+        },
+        label_curve=curve or None,
+    )

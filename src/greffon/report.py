@@ -1,0 +1,254 @@
+"""The report of a comparison: one self-contained HTML page made from `results.json` alone.
+
+The schema (accuracies and differences are shares between 0 and 1):
+
+    arms         {name: arm}; names: scratch, pretrained (or the runs' names), tfidf, majority
+      kind             "neural" or "classical"
+      test_accuracy    {mean, interval: [low, high], by_seed: […]}
+      valid_accuracy   the same; interval is null, because epoch and C were chosen for this figure
+      macro_f1         mean over seeds
+      chosen_epoch     [one for each seed], empty for classical arms
+      parameters       number or null
+      seconds          [one for each seed]
+      curve            [{epoch, valid, test, valid_range: [low, high], test_range, seeds}] from epoch 0
+      per_class        {label: {precision, recall, f1, support}}, from the predictions of all seeds
+      confusion        [[…]] gold × predicted, summed over seeds, in the order of labels
+      mistakes         [{text, gold, predicted, probability, seeds}], the most confident first
+      without_overlap  test accuracy without the texts that train holds too, or null
+    differences  [{a, b, mean, interval, p}]: accuracy of a minus that of b, on the same texts
+    yardstick    {name, accuracy, interval, c, valid_accuracy, seconds} or null
+    reach        {arm: {epochs, seconds} or null}: until scratch's best mean validation accuracy
+    reach_target that accuracy, or null
+    verdict      the verdict in plain words
+    labels       the classes, in order
+    label_curve  {arm: [{labels, mean, interval}]} or null
+    data         {train, valid, test, train_test_overlap, findings: [{severity, code, message}], files}
+    settings     {seeds, epochs, …}
+    versions     {package: version}
+"""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from greffon.figures import accuracy_figure, labels_figure
+from greffon.page import Html, cards, confusion_table, forest, page, picture, section, table, tag
+from greffon.verdict import (
+    Results,
+    find_difference,
+    neural_arms,
+    outcome,
+    p_value,
+    percent,
+    points,
+    verdict,
+    verdict_sentences,
+)
+
+__all__ = ["report", "verdict"]
+
+_EXCERPT = 280
+_WIDE, _NARROW = 8.0, 4.1  # inches
+_NAMES = {"tfidf": "TF-IDF", "majority": "majority class"}
+
+
+def report(results: Results) -> str:
+    """The page as a string; needs matplotlib for its figures."""
+    return page(
+        "Did pretraining pay off?",
+        tag("h1", "Did pretraining pay off?"),
+        _verdict(results),
+        tag(
+            "section",
+            _figure(accuracy_figure, results, "Test accuracy against epoch, mean and range over seeds"),
+        ),
+        _arms(results),
+        _differences(results),
+        _reach(results),
+        _label_curve(results),
+        _classes(results),
+        _mistakes(results),
+        _data(results),
+        _method(results),
+        _setting(results),
+    )
+
+
+def _verdict(results: Results) -> Html:
+    main = [name for name in neural_arms(results) if name != "scratch"]
+    entries = [find_difference(results, name, "scratch") for name in main]
+    kinds = {outcome(entry) for entry in entries if entry is not None}
+    kind = kinds.pop() if len(kinds) == 1 else "even"
+    return tag("section", *(tag("p", line) for line in verdict_sentences(results)), kind=f"verdict {kind}")
+
+
+def _figure(draw: Callable[..., Any], results: Results, alt: str) -> Html:
+    def png(width: float, dark: bool) -> bytes:
+        buffer = io.BytesIO()
+        draw(results, dark=dark, width=width).savefig(buffer, format="png", dpi=160, metadata={"Software": None})
+        return buffer.getvalue()
+
+    wide, narrow = ((png(width, False), png(width, True)) for width in (_WIDE, _NARROW))
+    return picture(alt, wide, narrow)
+
+
+def _arms(results: Results) -> Html:
+    overlap = results["data"].get("train_test_overlap", 0)
+    headers = ["arm", "test accuracy", "95 % interval", "macro F1", "chosen epoch", "parameters", "time"]
+    headers[3:3] = ["without shared texts"] if overlap else []
+    rows = []
+    for name, arm in results["arms"].items():
+        low, high = arm["test_accuracy"]["interval"]
+        parameters = arm["parameters"]
+        row: list[object] = [
+            _NAMES.get(name, name),
+            percent(arm["test_accuracy"]["mean"]),
+            f"{100 * low:.1f} to {100 * high:.1f}",
+            f"{arm['macro_f1']:.3f}",
+            ", ".join(str(epoch) for epoch in arm["chosen_epoch"]) or "–",
+            f"{parameters:,}" if parameters is not None else "–",
+            _seconds(sum(arm["seconds"]) / len(arm["seconds"])) if arm["seconds"] else "–",
+        ]
+        without = arm["without_overlap"]
+        row[3:3] = [percent(without) if without is not None else "–"] if overlap else []
+        rows.append(row)
+    note = "Neural accuracies are means over the seeds; the time is the mean cost of one run."
+    return section("The arms", cards(headers, rows), tag("p", note, kind="note"))
+
+
+def _differences(results: Results) -> Html:
+    entries = results["differences"]
+    if not entries:
+        return Html("")
+    reach = max(abs(edge) for entry in entries for edge in (*entry["interval"], entry["mean"]))
+    words = {"above": "better", "below": "worse", "even": "not told apart"}
+    rows = []
+    for entry in entries:
+        low, high = entry["interval"]
+        rows.append(
+            [
+                f"{_NAMES.get(entry['a'], entry['a'])} − {_NAMES.get(entry['b'], entry['b'])}",
+                f"{points(entry['mean'], signed=True)} points",
+                forest(entry["mean"], low, high, reach),
+                f"{points(low)} to {points(high)}",
+                p_value(entry["p"]),
+                words[outcome(entry)],
+            ]
+        )
+    note = "Both arms answer the same texts. “Better” and “worse” only where the interval leaves zero out."
+    headers = ["pair", "difference", "around zero", "95 % interval", "p", "reading"]
+    return section("Paired differences", cards(headers, rows), tag("p", note, kind="note"))
+
+
+def _reach(results: Results) -> Html:
+    if not results.get("reach"):
+        return Html("")
+    rows = []
+    for name, entry in results["reach"].items():
+        reached = [str(entry["epochs"]), _seconds(entry["seconds"])] if entry else ["not reached", "–"]
+        rows.append([name, *reached])
+    target = percent(results["reach_target"])
+    return section(
+        "How soon scratch's best is reached",
+        tag("p", f"Scratch's best mean validation accuracy is {target}. Until an arm's mean reaches it:"),
+        table(["arm", "epochs", "time"], rows),
+        tag("p", "Time of fine-tuning; pretraining is not counted.", kind="note"),
+    )
+
+
+def _label_curve(results: Results) -> Html:
+    curves = results.get("label_curve")
+    if not curves:
+        return Html("")
+    sizes = sorted({point["labels"] for curve in curves.values() for point in curve})
+    rows = []
+    for name, curve in curves.items():
+        means = {point["labels"]: percent(point["mean"]) for point in curve}
+        rows.append([_NAMES.get(name, name), *(means.get(size, "–") for size in sizes)])
+    return tag(
+        "section",
+        _figure(labels_figure, results, "Test accuracy against the number of labelled training texts"),
+        table(["arm", *(f"{size:,} labels" for size in sizes)], rows),
+    )
+
+
+def _classes(results: Results) -> Html:
+    parts = []
+    for name, arm in results["arms"].items():
+        if name == "majority":
+            continue
+        rows = [
+            [label, *(f"{score[key]:.3f}" for key in ("precision", "recall", "f1")), f"{score['support']:,}"]
+            for label, score in arm["per_class"].items()
+        ]
+        scores = table(["class", "precision", "recall", "F1", "texts"], rows)
+        matrix = confusion_table(results["labels"], arm["confusion"])
+        # Up to four classes both tables fit side by side.
+        kind = "pair" if len(results["labels"]) <= 4 else ""
+        parts.append(tag("h3", _NAMES.get(name, name)))
+        parts.append(tag("div", tag("div", scores), tag("div", matrix), kind=kind))
+    note = "Neural arms: the predictions of all seeds together; confusion counts are summed over the seeds."
+    return section("Class by class", *parts, tag("p", note, kind="note"))
+
+
+def _mistakes(results: Results) -> Html:
+    parts = []
+    for name, arm in results["arms"].items():
+        if name == "majority" or not arm["mistakes"]:
+            continue
+        quotes = [_mistake(mistake, len(arm["test_accuracy"]["by_seed"])) for mistake in arm["mistakes"]]
+        parts.append(tag("details", tag("summary", _NAMES.get(name, name)), *quotes))
+    return section("The most confident mistakes", *parts) if parts else Html("")
+
+
+def _mistake(mistake: dict[str, Any], seeds: int) -> Html:
+    words = " ".join(mistake["text"].split())
+    excerpt = words if len(words) <= _EXCERPT else words[: _EXCERPT - 1].rstrip() + "…"
+    of = f", {mistake['seeds']} of {seeds} seeds" if seeds > 1 else ""
+    answer = f"gold {mistake['gold']}, predicted {mistake['predicted']}"
+    return tag("blockquote", excerpt, Html("<br>"), tag("small", f"{answer} ({percent(mistake['probability'])}{of})"))
+
+
+def _data(results: Results) -> Html:
+    data = results["data"]
+    counts = ", ".join(f"{data[name]:,} {name}" for name in ("train", "valid", "test") if name in data)
+    parts = [tag("p", f"Texts: {counts}. Classes: {', '.join(results['labels'])}.")]
+    shared = data.get("train_test_overlap", 0)
+    if shared:
+        note = f"{shared:,} of the {data['test']:,} test texts also stand in train; the table of arms"
+        parts.append(tag("p", f"{note} gives the accuracy without them.", kind="warning"))
+    else:
+        parts.append(tag("p", "No test text stands in train."))
+    findings = [
+        tag("li", tag("strong", finding["severity"], kind=finding["severity"]), ": ", finding["message"])
+        for finding in data.get("findings", [])
+    ]
+    parts.append(tag("ul", *findings) if findings else tag("p", "The checks before training found nothing else."))
+    files = [[name, str(path)] for name, path in data.get("files", {}).items()]
+    return section("The data", *parts, *([table(["part", "file"], files)] if files else []))
+
+
+def _method(results: Results) -> Html:
+    yardstick = results["yardstick"]
+    lines = [
+        "Epochs are chosen on validation, never on test: each run's test accuracy is the one at its own "
+        "best validation epoch (the earliest of equals).",
+        "95 % intervals come from a bootstrap that resamples both the seeds and the test texts; for a "
+        "difference the two arms share the resampled texts.",
+        "p comes from a paired permutation test, two-sided: the signs of each text's difference in "
+        "seed-averaged correctness are flipped at random. It asks about these runs on other texts; the "
+        "interval also allows for other seeds and is therefore the stricter of the two.",
+        "All arms learn from the same labels and see the test texts only to be measured.",
+    ]
+    if yardstick:
+        lines.append(f"{yardstick['name']}: words 1-2 and characters 2-5, C = {yardstick['c']:g} chosen on validation.")
+    return section("How it was measured", tag("ul", *(tag("li", line) for line in lines)))
+
+
+def _setting(results: Results) -> Html:
+    rows = [[name, str(value)] for name, value in (results["settings"] | results["versions"]).items()]
+    return section("Settings and versions", table(["name", "value"], rows)) if rows else Html("")
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 100 else f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"

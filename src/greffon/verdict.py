@@ -1,0 +1,151 @@
+"""Say in plain words whether pretraining paid off; `results` is what `results.assemble` builds.
+
+An effect counts only when its 95 % interval leaves zero out. Nothing is measured here.
+"""
+
+from typing import Any
+
+Results = dict[str, Any]
+
+TFIDF = "TF-IDF + logistic regression"
+
+
+def verdict(results: Results) -> str:
+    """The verdict as one text."""
+    return " ".join(verdict_sentences(results))
+
+
+def verdict_sentences(results: Results) -> list[str]:
+    """Pretraining against scratch, the best neural arm against TF-IDF, and any reserve."""
+    sentences = [_against_scratch(results), _against_tfidf(results), _against_majority(results)]
+    return [sentence for sentence in [*sentences, *_reserves(results)] if sentence]
+
+
+def neural_arms(results: Results) -> list[str]:
+    """The arms that were trained over epochs, in the order of the results."""
+    return [name for name, arm in results["arms"].items() if arm["kind"] == "neural"]
+
+
+def outcome(difference: dict[str, Any]) -> str:
+    """`above`, `below` or `even`: whether the interval leaves zero out, and where.
+
+    >>> outcome({"interval": [0.01, 0.04]}), outcome({"interval": [-0.01, 0.04]})
+    ('above', 'even')
+    """
+    low, high = difference["interval"]
+    return "above" if low > 0 else "below" if high < 0 else "even"
+
+
+def points(share: float, signed: bool = False) -> str:
+    """A difference in percentage points, never rounded to a zero that it is not.
+
+    >>> points(0.031, signed=True), points(-0.004), points(0.0002)
+    ('+3.1', '−0.4', '0.02')
+    """
+    value = 100 * share
+    digits = 1 if value == 0 or abs(value) >= 0.05 else 2 if abs(value) >= 0.005 else 3
+    return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+
+
+def p_value(p: float) -> str:
+    """p to as many digits as its size deserves: 0.0002, 0.031, 0.55."""
+    return f"{p:.4f}" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def percent(share: float) -> str:
+    """An accuracy as a percentage: `82.1 %`."""
+    return f"{100 * share:.1f} %"
+
+
+def find_difference(results: Results, a: str, b: str) -> dict[str, Any] | None:
+    """The paired difference a − b, if it was measured."""
+    return next((entry for entry in results["differences"] if (entry["a"], entry["b"]) == (a, b)), None)
+
+
+def _against_scratch(results: Results) -> str:
+    """One clause for each pretrained arm, the largest difference first."""
+    pretrained = [name for name in neural_arms(results) if name != "scratch"]
+    measured = [(name, find_difference(results, name, "scratch")) for name in pretrained]
+    known = sorted(
+        ((name, entry) for name, entry in measured if entry is not None),
+        key=lambda pair: (-pair[1]["mean"], pair[0]),
+    )
+    if not known:
+        return ""
+    clauses = []
+    for name, entry in known:
+        who = name if len(known) > 1 else "Pretraining"
+        by = f"{points(entry['mean'], signed=True)} points"
+        evidence = f"({_evidence(entry)}, {_size(results, name)})"
+        clauses.append(
+            {
+                "above": f"{who} helped: {by} over scratch {evidence}",
+                "below": f"{who} hurt: {by} against scratch {evidence}",
+                "even": f"{who} could not be told apart from scratch: {by} {evidence}",
+            }[outcome(entry)]
+        )
+    start = "Pretraining, run by run: " if len(known) > 1 else ""
+    return start + "; ".join(clauses) + "."
+
+
+def _against_tfidf(results: Results) -> str:
+    names = neural_arms(results)
+    found = {name: find_difference(results, name, "tfidf") for name in names}
+    known = {name: entry for name, entry in found.items() if entry is not None}
+    if not known:
+        return ""
+    # The best arm is the best on validation: picking it on test would flatter it.
+    best = max(sorted(known), key=lambda name: results["arms"][name]["valid_accuracy"]["mean"])
+    entry = known[best]
+    by = f"{points(abs(entry['mean']))} points"
+    if all(outcome(each) == "below" for each in known.values()):
+        whom = {1: best, 2: "both"}.get(len(known), f"all {len(known)} neural arms")
+        return f"{TFIDF} beats {whom}: use that ({by} above {best}, {_evidence(_flipped(entry))})."
+    if outcome(entry) == "above":
+        return f"The best neural arm, {best}, beats {TFIDF} by {by} ({_evidence(entry)})."
+    if outcome(entry) == "below":
+        return f"{TFIDF} beats the best neural arm, {best}, by {by} ({_evidence(_flipped(entry))})."
+    by = f"{points(entry['mean'], signed=True)} points"
+    return f"The best neural arm, {best}, cannot be told apart from {TFIDF}: {by} ({_evidence(entry)})."
+
+
+def _against_majority(results: Results) -> str:
+    majority = results["arms"].get("majority")
+    names = neural_arms(results)
+    if majority is None or not names:
+        return ""
+    floor = majority["test_accuracy"]["mean"]
+    if any(results["arms"][name]["test_accuracy"]["interval"][0] > floor for name in names):
+        return ""
+    return f"No neural arm is clearly above always answering the commonest label ({percent(floor)})."
+
+
+def _reserves(results: Results) -> list[str]:
+    """What a careful reader must know before believing the sentences above."""
+    said = []
+    names = neural_arms(results)
+    if any(len(results["arms"][name]["test_accuracy"]["by_seed"]) == 1 for name in names):
+        said.append("With a single seed, the intervals cannot tell how much another seed would change.")
+    shared = results["data"].get("train_test_overlap", 0)
+    if shared:
+        told = [(name, name) for name in names] + [("tfidf", "TF-IDF")]
+        rest = [(shown, results["arms"][name]["without_overlap"]) for name, shown in told if name in results["arms"]]
+        without = ", ".join(f"{shown} {percent(value)}" for shown, value in rest if value is not None)
+        note = f"Beware: {shared:,} of the {results['data']['test']:,} test texts also stand in train"
+        said.append(f"{note}; without them: {without}." if without else f"{note}.")
+    return said
+
+
+def _evidence(entry: dict[str, Any]) -> str:
+    low, high = entry["interval"]
+    return f"95 % interval {points(low)} to {points(high)}, p = {p_value(entry['p'])}"
+
+
+def _flipped(entry: dict[str, Any]) -> dict[str, Any]:
+    low, high = entry["interval"]
+    return {**entry, "mean": -entry["mean"], "interval": [-high, -low]}
+
+
+def _size(results: Results, name: str) -> str:
+    seeds = len(results["arms"][name]["test_accuracy"]["by_seed"])
+    return f"{seeds} seed{'s' if seeds != 1 else ''}, {results['data']['test']:,} texts"

@@ -1,0 +1,70 @@
+"""Compute the golden losses: the first steps of each preset on made-up tokens. `--record` keeps them."""
+
+import dataclasses
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from greffon.assembly import make_model
+from greffon.config import Data, Graft, Recipe
+from greffon.fit import fit
+from greffon.objectives.causal import Causal
+from greffon.objectives.classify import Classify
+from greffon.optim import make_optimisers
+from greffon.randomness import generator
+from greffon.recipes import PRESETS
+
+PLAIN = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+}
+"""One thread, and none of the vector instructions that differ from one CPU to another."""
+
+STEPS, ROWS, LENGTH, VOCABULARY = 20, 2, 32, 300
+
+
+def losses(name: str, objective: str) -> list[str]:
+    """Return the hexadecimal losses of one preset under one objective."""
+    preset = PRESETS[name]()
+    shape = dataclasses.replace(preset.shape, context=LENGTH, dropout=0.1)
+    base = preset.training if objective == "causal" else preset.finetuning
+    training = dataclasses.replace(base, steps=100, rows=ROWS)
+    labels = ("no", "yes") if objective == "classify" else ()
+    graft = Graft(pooling=preset.graft.pooling) if labels else None
+    model = make_model(Recipe(objective, name, shape, training, Data(), VOCABULARY, "", graft, labels))
+    kind = Causal(0, 1, LENGTH, np.ones(VOCABULARY)) if objective == "causal" else Classify(0)
+
+    def batches(step: int) -> list:
+        random = generator(0, "golden", step)
+        texts = [random.integers(1, VOCABULARY, random.integers(8, LENGTH + 1)) for _ in range(ROWS)]
+        return [kind.batch(texts) if objective == "causal" else kind.batch(texts, random.integers(0, 2, ROWS).tolist())]
+
+    steps = fit(model, kind, batches, make_optimisers(model, training), training)
+    return [step.loss.hex() for step in itertools.islice(steps, STEPS)]
+
+
+def main() -> None:
+    """Print the losses, or keep them."""
+    if not PLAIN.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **PLAIN})
+    torch.set_num_threads(1)
+    pairs = [(name, objective) for name in PRESETS for objective in ("causal", "classify")]
+    found = {
+        "torch": torch.__version__.partition("+")[0],
+        "losses": {f"{name}/{objective}": losses(name, objective) for name, objective in pairs},
+    }
+    if sys.argv[1:] == ["--record"]:
+        Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""A module imports only from layers below its own. Read from the source, not from imports that ran."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "greffon"
+
+LAYERS = [
+    {"errors", "runtime", "files", "randomness", "statistics"},
+    {"config"},
+    {"text", "nn", "lint", "yardstick", "verdict", "drawing"},
+    {"objectives", "recipes", "ledger_formulas"},
+    {"optim", "decode", "results"},
+    {"fit"},
+    {"scoring", "assembly", "progress"},
+    {"run", "jobs"},
+    {"transfer", "ledger"},
+    {"train"},
+    {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
+    {"report"},
+    {"experiment"},
+    {"demonstration"},
+    {"cli", "web"},
+    {"__init__", "__main__"},
+]
+HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    first = path.relative_to(SOURCE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("greffon."):
+            found.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            found.update(name.name.split(".")[1] for name in node.names if name.name.startswith("greffon."))
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path: Path) -> None:
+    mine = part_of(path)
+    assert mine in HEIGHT, f"give {mine} a place in LAYERS"
+    for other in imported(path) - {mine}:
+        assert HEIGHT[other] < HEIGHT[mine], f"{path.name} imports {other}, which is not below it"
+
+
+def test_text_and_lint_do_without_torch() -> None:
+    for path in FILES:
+        if part_of(path) in {
+            "errors",
+            "files",
+            "randomness",
+            "config",
+            "text",
+            "lint",
+            "statistics",
+            "results",
+            "yardstick",
+        }:
+            names = {
+                (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.Import | ast.ImportFrom)
+            }
+            assert not any(name.split(".")[0] == "torch" for name in names), path
+
+
+def test_no_pickle_anywhere() -> None:
+    for path in FILES:
+        source = path.read_text(encoding="utf-8")
+        assert "torch.load" not in source, path
+        assert "import pickle" not in source, path

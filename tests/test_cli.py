@@ -1,0 +1,151 @@
+"""Every command refuses bad input as the contract says: exit 1, one sentence on stderr, no traceback."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import greffon
+from greffon.cli import COMMANDS, run
+
+
+def refuse(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    code = run([str(word) for word in words])
+    out, said = capsys.readouterr()
+    assert code == 1, said
+    assert out == ""
+    last = said.strip().splitlines()[-1]
+    assert last.startswith("greffon: ")
+    assert "Traceback" not in said
+    return last
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("body")
+    text = folder / "text.txt"
+    text.write_text("\n".join(f"Bonjour les amis numéro {i}" for i in range(60)), encoding="utf-8")
+    shape = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 16, "context": 16, "rows": 2}
+    return greffon.pretrain([text], out=folder / "run", vocabulary=300, steps=3, quiet=True, **shape).path
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    listed = re.findall(r"^  (\w+) ", capsys.readouterr().out, flags=re.M)
+    assert listed == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run([command, "--help"])
+    assert stop.value.code == 0
+    assert f"greffon {command}" in capsys.readouterr().out
+
+
+def test_help_does_not_import_torch() -> None:
+    code = "import sys, greffon.cli; greffon.cli.run(['--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pretrian"], "unknown command 'pretrian'; did you mean 'pretrain'?"),
+        (["pretrain", "{text}", "--out", "{new}", "--setps", "3"], "did you mean --steps?"),
+        (["pretrain", "{text}", "--out", "{new}", "--steps", "three"], "--steps"),
+        (["pretrain", "{text}", "--out", "{new}", "--objective", "casual"], "--objective"),
+        (["pretrain", "{text}", "--out", "{new}", "--preset", "lob"], "unknown preset 'lob'; did you mean 'lab'?"),
+        (["pretrain", "{text}"], "name a directory with --out"),
+        (["pretrain", "--out", "{new}"], "no text to train on"),
+        (["pretrain", "{missing}", "--out", "{new}"], "missing.txt"),
+        (["pretrain", "{text}", "--out", "{new}", "--steps", "0"], "steps is 0; choose a number above 0"),
+        (["pretrain", "{text}", "--out", "{new}", "--steps", "1", "--minutes", "1"], "exclude each other"),
+        (["pretrain", "{text}", "--out", "{new}", "--heads", "7", "--steps", "1"], "cannot be cut into 7 heads"),
+        (["pretrain", "{text}", "--out", "{body}", "--steps", "1"], "holds a run already"),
+        (["pretrain", "{text}", "--out", "{text}", "--steps", "1"], "is a file"),
+        (["pretrain", "{one}", "--out", "{new}", "--steps", "1", "--vocabulary", "300"], "single document"),
+        (["pretrain", "{bad}", "--out", "{new}", "--steps", "1"], "bad.txt:2"),
+        (["pretrain", "{text}", "--out", "{new}", "--tokenizer", "{missing}", "--steps", "1"], "missing.txt"),
+        (["pretrain", "{text}", "--out", "{new}", "--tokenizer", "{body}", "--vocabulary", "9"], "not both"),
+        (["pretrain", "{text}", "--out", "{new}", "--config", "{missing}"], "missing.txt"),
+        (
+            ["pretrain", "{text}", "--out", "{new}", "--config", "{config}"],
+            "unknown setting 'laers'; did you mean 'layers'?",
+        ),
+        (["tokenizer", "{missing}", "--out", "{new}"], "missing.txt"),
+        (["tokenizer", "{text}", "--out", "{new}", "--vocabulary", "10"], "10"),
+        (["tokenizer", "{text}", "--out", "{text}"], "exists already"),
+        (["tokenizer", "{text}"], "--out"),
+        (["generate", "{missing}", "Bonjour"], "no run at"),
+        (["generate", "{body}"], "PROMPT"),
+        (["generate", "{body}", "Bonjour", "--temperature", "-1"], "temperature is -1"),
+        (["generate", "{body}", "Bonjour", "--tokens", "0"], "tokens is 0"),
+        (["resume", "{missing}"], "no run at"),
+        (["resume", "{body}"], "has finished its 3 steps"),
+        (["resume", "{body}", "--more", "-2"], "more is -2"),
+        (["show", "{missing}"], "no run at"),
+        (["params", "--preset", "lob"], "did you mean 'lab'?"),
+        (["params", "{missing}"], "no run at"),
+        (["params", "--vocabulary", "0"], "vocabulary is 0"),
+        (["evaluate", "{body}", "{missing}"], "missing.txt"),
+        (["classify", "{body}", "Bonjour"], "no classifier"),
+        (["classify", "{body}"], "nothing to classify"),
+        (["finetune", "{missing}", "--train", "{labelled}", "--out", "{new}"], "no run at"),
+        (["finetune", "{body}", "--train", "{missing}", "--out", "{new}"], "missing.txt"),
+        (["finetune", "{body}", "--train", "{oneclass}", "--out", "{new}"], "class"),
+        (["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--epochs", "0"], "epochs is 0"),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--label-column", "lable"],
+            "did you mean 'label'?",
+        ),
+        (["compare", "--train", "{labelled}", "--out", "{new}"], "nothing to compare"),
+        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--labels", "many"], "--labels is 'many'"),
+        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--seeds", "0"], "seeds is 0"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(
+    words: list[str], said: str, body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {name: tmp_path / f"{name}.txt" for name in ("text", "one", "bad", "missing")}
+    places |= {"new": tmp_path / "new", "body": body, "config": tmp_path / "config.toml"}
+    places |= {"labelled": tmp_path / "labelled.csv", "oneclass": tmp_path / "oneclass.csv"}
+    places["text"].write_text("un\ndeux\ntrois\n")
+    places["one"].write_text("un seul document\n")
+    places["bad"].write_bytes(b"bon\n\xff\xfe\n")
+    places["config"].write_text("laers = 3\n")
+    places["labelled"].write_text("text,label\n" + "".join(f"texte {i},{'ab'[i % 2]}\n" for i in range(30)))
+    places["oneclass"].write_text("text,label\n" + "".join(f"texte {i},a\n" for i in range(30)))
+    assert said in refuse(capsys, *(word.format(**places) for word in words))
+    assert "new" not in words or not (tmp_path / "new" / "model.safetensors").exists()
+
+
+def test_json_is_all_that_stands_on_stdout(body: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["generate", body, "Bonjour", "--json", "--tokens", "3"],
+        ["params", "--preset", "lab", "--vocabulary", "100", "--json"],
+        ["show", body, "--json"],
+    ):
+        assert run([str(word) for word in words]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert isinstance(found, dict)
+    assert run(["generate", str(body), "Bonjour", "--json", "--tokens", "3"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"prompt", "text", "tokens", "seed"}
+    assert run(["params", "--preset", "lab", "--vocabulary", "100", "--json"]) == 0
+    ledger = json.loads(capsys.readouterr().out)
+    assert ledger["total"] == sum(line["count"] for line in ledger["components"]) == 1_008_100
+
+
+def test_a_dry_run_says_what_it_would_cost(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:
+    assert run(["pretrain", str(corpus), "--dry-run", "--vocabulary", "500", "--layers", "1", "--steps", "10"]) == 0
+    assert re.search(r"compact: [\d,]+ parameters; about .* GB of memory and .* here", capsys.readouterr().out)
+
+
+def test_every_public_name_is_there() -> None:
+    for name in greffon.__all__:
+        assert getattr(greffon, name) is not None
+    for command in set(COMMANDS) - {"import"}:
+        assert callable(getattr(greffon, command))

@@ -1,0 +1,87 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greffon.config import Shape
+from greffon.decode import GREEDY, Reader, Sampling, distribution, generate_tokens
+from greffon.errors import UserError
+from greffon.nn.body import Decoder
+from greffon.nn.heads import VocabularyHead
+from greffon.nn.model import Model
+
+SHAPE = Shape(layers=2, width=16, heads=2, feed_forward=32, context=24)
+PROMPTS = [[1, 5, 6], [1], [1, 9, 8, 7, 6, 5, 4], [1, 20]]
+
+
+def make(positions: str = "rotary") -> Model:
+    torch.manual_seed(3)
+    body = Decoder(replace(SHAPE, positions=positions), 40)
+    return Model(body, VocabularyHead(16, 40, tied=body.embedding)).eval()
+
+
+def generate(model: Model, prompts: list[list[int]], tokens: int, sampling: Sampling, seed: int = 0) -> list[list[int]]:
+    steps = list(generate_tokens(model, prompts, tokens, sampling, seed=seed, end=2, padding=0, banned=[0, 1]))
+    return [[step[row] for step in steps] for row in range(len(prompts))]
+
+
+@pytest.mark.parametrize("positions", ["rotary", "sinusoidal", "learned"])
+def test_cached_logits_equal_uncached(positions: str) -> None:
+    model = make(positions)
+    reader = Reader(model, PROMPTS, padding=0)
+    with torch.no_grad():
+        for _ in range(8):
+            cached = reader.logits()
+            for row, read in enumerate(reader.read):
+                whole = model(torch.tensor([read]))[0, -1]
+                torch.testing.assert_close(cached[row], whole, atol=1e-5, rtol=1e-4)
+                read.append(int(whole.argmax()))
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(), Sampling(1.5, top_k=5), Sampling(1.0, top_p=0.5)])
+def test_batched_equals_alone(sampling: Sampling) -> None:
+    model = make()
+    together = generate(model, PROMPTS, 15, sampling)
+    for row, prompt in enumerate(PROMPTS):
+        alone = generate(model, [prompt], 15, sampling)[0]
+        assert together[row][: len(alone)] == alone
+        assert set(together[row][len(alone) :]) <= {2}
+
+
+def test_same_seed_same_tokens_other_seed_others() -> None:
+    model = make()
+    assert generate(model, PROMPTS, 15, Sampling(), 7) == generate(model, PROMPTS, 15, Sampling(), 7)
+    assert generate(model, PROMPTS, 15, Sampling(), 7) != generate(model, PROMPTS, 15, Sampling(), 8)
+
+
+def test_goes_on_beyond_the_context() -> None:
+    for positions in ("rotary", "learned"):
+        (found,) = generate(make(positions), [[1, 5]], 100, Sampling(temperature=2.0))
+        assert len(found) > 24 or found[-1] == 2
+
+
+def test_banned_tokens_never_come() -> None:
+    found = generate(make(), [[1, 5]] * 4, 40, Sampling(temperature=5.0, top_p=1.0))
+    assert not {0, 1} & {token for row in found for token in row}
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=12), st.floats(0.1, 3), st.integers(0, 12), st.floats(0.05, 1))
+def test_distribution_keeps_only_the_likeliest(
+    logits: list[float], temperature: float, top_k: int, top_p: float
+) -> None:
+    row = torch.tensor([logits], dtype=torch.float64)
+    found = distribution(row, Sampling(temperature, top_k, top_p))[0]
+    assert found.sum().item() == pytest.approx(1)
+    assert found[row[0].argmax()] > 0
+    kept, dropped = row[0][found > 0], row[0][found == 0]
+    assert len(dropped) == 0 or kept.min() >= dropped.max()
+    if top_k:
+        assert len(kept) <= top_k or len(set(kept.tolist())) < len(kept)
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_k": -1}, {"top_p": 0}, {"top_p": 1.5}])
+def test_impossible_sampling_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UserError):
+        Sampling(**wrong)

@@ -1,0 +1,73 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greffon.assembly import make_model
+from greffon.config import Data, Graft, Recipe, Shape, Training
+from greffon.errors import UserError
+from greffon.ledger import Ledger, body_components, class_head_component, params, vocabulary_head_component
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "classes", "total"),
+    [(100, None, 1_008_100), (100, 2, 988_402), (50_001, None, 21_018_401), (50_001, 2, 10_968_602)],
+)
+def test_founding_figures(vocabulary: int, classes: int | None, total: int) -> None:
+    assert params(preset="lab", vocabulary=vocabulary, classes=classes).total == total
+
+
+shapes = st.builds(
+    Shape,
+    layers=st.integers(1, 3),
+    width=st.sampled_from([8, 24]),
+    heads=st.sampled_from([1, 2, 4]),
+    feed_forward=st.integers(1, 40),
+    activation=st.sampled_from(["relu", "squared-relu", "gelu", "swiglu"]),
+    norm=st.sampled_from(["layer", "rms"]),
+    norm_place=st.sampled_from(["pre", "post"]),
+    positions=st.sampled_from(["sinusoidal", "rotary", "learned", "none"]),
+    bias=st.booleans(),
+    tied=st.booleans(),
+    context=st.integers(1, 64),
+)
+
+
+def tensors(recipe: Recipe) -> int:
+    return sum(p.numel() for p in make_model(recipe).parameters())
+
+
+@given(shapes, st.integers(1, 70))
+def test_formulas_equal_tensors(shape: Shape, vocabulary: int) -> None:
+    recipe = Recipe("causal", "compact", shape, Training(), Data(), vocabulary)
+    ledger = Ledger((*body_components(shape, vocabulary), vocabulary_head_component(shape, vocabulary)))
+    assert ledger.total == tensors(recipe)
+
+
+@given(shapes, st.integers(2, 9), st.sampled_from(["last", "mean", "mean-max"]))
+def test_formulas_equal_tensors_of_classifiers(shape: Shape, classes: int, pooling: str) -> None:
+    labels = tuple(map(str, range(classes)))
+    recipe = Recipe("classify", "compact", shape, Training(), Data(), 50, "", Graft(pooling=pooling), labels)
+    ledger = Ledger((*body_components(shape, 50), class_head_component(shape, classes, pooling)))
+    assert ledger.total == tensors(recipe)
+
+
+@given(shapes)
+def test_each_formula_works_out_to_its_count(shape: Shape) -> None:
+    for component in body_components(shape, 33):
+        if "=" in component.formula:
+            numbers = component.formula.partition("=")[2].replace("×", "*")
+            assert eval(numbers) == component.count, component
+
+
+def test_heads_appear_nowhere() -> None:
+    shape = Shape(width=240, heads=2)
+    for heads in (1, 3, 4, 8):
+        assert body_components(replace(shape, heads=heads), 100) == body_components(shape, 100)
+
+
+@pytest.mark.parametrize("wrong", [{"vocabulary": 0}, {"classes": 1}, {"preset": "lob"}])
+def test_bad_questions_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        params(**({"preset": "lab", "vocabulary": 100} | wrong))

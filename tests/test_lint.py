@@ -1,0 +1,157 @@
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greffon.lint import Finding, _edits, lint, overlap
+
+
+@dataclass(frozen=True)
+class Row:
+    text: str
+    label: str
+    line: int
+
+
+def rows(*pairs: tuple[str, str]) -> list[Row]:
+    return [Row(text, label, line) for line, (text, label) in enumerate(pairs, start=2)]
+
+
+def balanced(n: int = 40, word: str = "text") -> list[Row]:
+    return rows(*((f"{word} {index}", ("negative", "positive")[index % 2]) for index in range(n)))
+
+
+def found(findings: list[Finding], code: str) -> Finding:
+    (finding,) = (finding for finding in findings if finding.code == code)
+    return finding
+
+
+def test_clean_data_has_no_findings():
+    splits = {"train": balanced(), "valid": balanced(word="other"), "test": balanced(word="third")}
+    assert lint(splits, {"train": [5, 512]}, context=512) == []
+
+
+def test_empty_texts_are_counted_and_located():
+    finding = found(lint({"train": [*balanced(), Row(" \t", "positive", 77)]}), "empty-text")
+    assert finding.message == "1 of the 41 texts in train is empty (line 77)."
+
+
+def test_empty_texts_are_neither_duplicates_nor_shared():
+    empty = [Row("", "positive", 90), Row(" ", "negative", 91)]
+    codes = {finding.code for finding in lint({"train": [*balanced(), *empty], "test": empty})}
+    assert codes == {"empty-text"}
+
+
+def test_duplicates_and_conflicting_labels():
+    train = [*balanced(), Row("TEXT  3", "positive", 50), Row("text 3 ", "negative", 51)]
+    findings = lint({"train": train})
+    assert found(findings, "duplicate").message == (
+        "2 of the 42 texts in train repeat an earlier one (line 50 repeats line 5)."
+    )
+    conflict = found(findings, "conflicting-labels").message
+    assert conflict.startswith("1 of the 42")
+    assert "line 5 'positive', line 51 'negative'" in conflict
+
+
+def test_shared_texts_are_loud_and_counted_for_every_pair():
+    train = balanced()
+    splits = {
+        "train": train,
+        "valid": [*balanced(word="v"), train[0]],
+        "test": [*balanced(word="t"), *train[:3]],
+    }
+    shared = [finding.message for finding in lint(splits) if finding.code == "shared-text"]
+    assert len(shared) == 3
+    assert shared[0].startswith("1 of the 41 texts in valid also stands in train (line 2 of valid)")
+    assert shared[1].startswith("3 of the 43 texts in test also stand in train (first: line 2 of test)")
+    assert "test also stands in valid" in shared[2]
+
+
+def test_overlap_looks_past_case_spacing_and_unicode_form():
+    assert overlap(["Très  bon\nlivre", ""], ["TRÈS BON LIVRE", "Tre\u0300s bon livre", "", "autre"]) == {
+        0,
+        1,
+    }
+
+
+def test_one_class_only_is_an_error():
+    findings = lint({"train": rows(("a", "positive"), ("b", "positive"))})
+    assert [(finding.severity, finding.code) for finding in findings] == [("error", "one-class")]
+    assert "All 2 training texts have the label 'positive'" in findings[0].message
+
+
+def test_no_examples_is_an_error():
+    assert lint({"train": balanced(), "test": []})[0] == Finding("error", "no-examples", "test holds no texts at all.")
+
+
+def test_labels_that_train_never_shows_are_errors_and_come_first():
+    findings = lint({"train": [*balanced(), balanced()[0]], "test": rows(("x", "neutral"), ("y", "postive"))})
+    assert [finding.severity for finding in findings[:2]] == ["error", "error"]
+    assert findings[0].message == "The label 'neutral' occurs once in test (line 2) but never in train."
+    assert findings[1].message.endswith("never in train; did you mean 'positive'?")
+    assert findings[-1].severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("odd", "suspect"),
+    [
+        ("postive", True),
+        ("psoitive", True),
+        ("Positive", True),
+        (" positive", True),
+        ("neutral", False),
+        ("posit1ve", False),  # digits number things
+    ],
+)
+def test_probable_typos(odd, suspect):
+    findings = [finding for finding in lint({"train": [*balanced(), Row("x", odd, 60)]}) if "typo" in finding.code]
+    assert bool(findings) == suspect
+    if suspect:
+        assert f"The label {odd!r} (once, first in train line 60) looks like a typo of 'positive' (20 times)" in (
+            findings[0].message
+        )
+
+
+def test_frequent_neighbours_short_and_numbered_labels_are_no_typos():
+    def label_codes(*labels):
+        return {f.code for f in lint({"train": rows(*((f"t{i}", label) for i, label in enumerate(labels)))})}
+
+    assert "label-typo" not in label_codes(*["hated"] * 10, *["rated"] * 9)
+    assert "label-typo" not in label_codes(*["sad"] * 30, "mad")
+    assert "label-typo" not in label_codes(*["topic1"] * 30, "topic2")
+    assert "label-typo" in label_codes(*["hated"] * 30, *["Hated"] * 30)
+
+
+def test_single_labels_and_imbalance():
+    findings = lint({"train": [*rows(*((f"t{i}", "ham") for i in range(9))), Row("x", "spam", 99)]})
+    assert found(findings, "single-label").message == "The label 'spam' occurs only once in train (line 99)."
+    assert "always answering it scores 90.0 %" in found(findings, "imbalance").message
+    eighty = rows(*((f"t{i}", "ham" if i < 8 else "spam") for i in range(10)))
+    assert lint({"train": eighty}) == []
+
+
+def test_share_of_truncated_texts():
+    finding = found(lint({"train": balanced()}, {"train": [10, 513, 900, 512]}, context=512), "truncated")
+    assert finding.message == (
+        "2 of the 4 texts in train (50.0 %) are longer than the context of 512 tokens and will be cut "
+        "(the longest: 900 tokens)."
+    )
+
+
+word = st.text("abc", max_size=6)
+
+
+@given(word, word)
+def test_edit_distance_is_a_distance_of_sorts(a, b):
+    assert _edits(a, b) == _edits(b, a)
+    assert (_edits(a, b) == 0) == (a == b)
+    assert abs(len(a) - len(b)) <= _edits(a, b) <= max(len(a), len(b))
+
+
+def test_edit_distance_counts_a_swap_once():
+    assert (_edits("postive", "positive"), _edits("psoitive", "positive"), _edits("kitten", "sitting")) == (
+        1,
+        1,
+        3,
+    )

@@ -1,0 +1,74 @@
+import pytest
+
+from greffon.verdict import p_value, points, verdict
+from simulated import simulated
+
+
+def test_pretraining_helped_and_beats_tfidf():
+    said = verdict(simulated({"pretrained": 0.9, "scratch": 0.8}, tfidf=0.7))
+    assert said.startswith("Pretraining helped: +10.0 points over scratch (95 % interval ")
+    assert "p = 0.0001, 3 seeds, 200 texts)." in said
+    assert "The best neural arm, pretrained, beats TF-IDF + logistic regression by 20.0 points" in said
+
+
+def test_pretraining_could_not_be_told_apart():
+    said = verdict(simulated({"pretrained": 0.805, "scratch": 0.8}, tfidf=0.8))
+    assert said.startswith("Pretraining could not be told apart from scratch: +0.5 points (95 % interval −")
+    assert "pretrained, cannot be told apart from TF-IDF + logistic regression: +0.5 points" in said
+
+
+def test_pretraining_hurt_and_the_best_arm_is_scratch():
+    said = verdict(simulated({"pretrained": 0.7, "scratch": 0.85}, tfidf=0.6))
+    assert said.startswith("Pretraining hurt: −15.0 points against scratch (95 % interval −")
+    assert "The best neural arm, scratch, beats TF-IDF" in said
+
+
+def test_the_yardstick_beats_both():
+    said = verdict(simulated({"pretrained": 0.7, "scratch": 0.6}, tfidf=0.9))
+    assert "TF-IDF + logistic regression beats both: use that (20.0 points above pretrained, 95 % interval 1" in said
+
+
+def test_several_pretrained_arms_one_clause_each_best_first():
+    said = verdict(simulated({"lab": 0.8, "scratch": 0.8, "compact": 0.9, "poor": 0.6}, tfidf=0.95))
+    assert said.startswith("Pretraining, run by run: compact helped: +10.0 points over scratch")
+    assert said.index("compact helped") < said.index("lab could not be told apart") < said.index("poor hurt")
+    assert "TF-IDF + logistic regression beats all 4 neural arms: use that" in said
+
+
+def test_the_best_arm_is_chosen_on_validation_not_on_test():
+    results = simulated({"pretrained": 0.9, "scratch": 0.8}, tfidf=0.7)
+    results["arms"]["scratch"]["valid_accuracy"]["mean"] = 0.99
+    assert "The best neural arm, scratch, beats TF-IDF + logistic regression by 10.0 points" in verdict(results)
+
+
+def test_reserves_are_spoken_out():
+    said = verdict(simulated({"pretrained": 0.9, "scratch": 0.8}, seeds=1, overlap=frozenset({0, 1, 2, 199})))
+    assert "With a single seed, the intervals cannot tell how much another seed would change." in said
+    # 180 of 200 are right, among them three of the four that are left out: 177 of 196.
+    assert "Beware: 4 of the 200 test texts also stand in train; without them: pretrained 90.3 %" in said
+    assert "seed," not in verdict(simulated(seeds=3))
+    assert "Beware" not in verdict(simulated(seeds=3))
+
+
+def test_arms_that_learnt_nothing_are_called_so():
+    said = verdict(simulated({"pretrained": 0.51, "scratch": 0.5}, tfidf=0.5))
+    assert "No neural arm is clearly above always answering the commonest label (50.0 %)." in said
+    assert "commonest label" not in verdict(simulated())
+
+
+def test_without_a_yardstick_nothing_is_claimed_about_it():
+    results = simulated()
+    results["differences"] = [entry for entry in results["differences"] if entry["b"] == "scratch"]
+    assert "TF-IDF" not in verdict(results)
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(0.031, "3.1"), (-0.0004, "−0.04"), (0.00002, "0.002"), (0.0, "0.0"), (-0.1, "−10.0")],
+)
+def test_points_never_round_to_a_false_zero(share, shown):
+    assert points(share) == shown
+
+
+def test_p_values_have_as_many_digits_as_they_deserve():
+    assert [p_value(p) for p in (1 / 10_001, 0.0123, 0.55, 1.0)] == ["0.0001", "0.012", "0.55", "1.00"]
