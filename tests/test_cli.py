@@ -76,6 +76,10 @@ def test_help_does_not_import_torch() -> None:
             ["pretrain", "{text}", "--out", "{new}", "--config", "{config}"],
             "unknown setting 'laers'; did you mean 'layers'?",
         ),
+        (
+            ["pretrain", "{text}", "--out", "{new}", "--mix", "1", "2"],
+            "one whole number above 0 for each of the 1 texts",
+        ),
         (["tokenizer", "{missing}", "--out", "{new}"], "missing.txt"),
         (["tokenizer", "{text}", "--out", "{new}", "--vocabulary", "10"], "10"),
         (["tokenizer", "{text}", "--out", "{text}"], "exists already"),

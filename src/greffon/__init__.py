@@ -16,6 +16,7 @@ _HOME = {
     "resume": "pretraining",
     "finetune": "finetuning",
     "compare": "experiment",
+    "demo": "demonstration",
     "evaluate": "predict",
     "classify": "predict",
     "generate": "predict",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from greffon.config import Recipe as Recipe
     from greffon.config import Shape as Shape
     from greffon.config import Training as Training
+    from greffon.demonstration import demo as demo
     from greffon.errors import UserError as UserError
     from greffon.experiment import Comparison as Comparison
     from greffon.experiment import compare as compare

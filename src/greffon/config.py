@@ -117,6 +117,8 @@ class Data:
     """Where the text comes from."""
 
     train: tuple[str, ...] = ()
+    mix: tuple[int, ...] = ()
+    """How many rows of each text to take in turn; empty: all text is one."""
     valid: tuple[str, ...] = ()
     """Empty: a share of the training text is held out."""
     test: tuple[str, ...] = ()

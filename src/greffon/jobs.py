@@ -15,10 +15,10 @@ from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
 from greffon.scoring import held_out_accuracy, held_out_loss
-from greffon.text.batching import Stream, Windows, held_out, length_buckets
+from greffon.text.batching import Mixture, Stream, Windows, held_out, length_buckets
 from greffon.text.corpora import Labelled
 from greffon.text.splits import Splits, load_splits
-from greffon.text.store import open_store
+from greffon.text.store import TokenStore, open_store
 from greffon.text.tokenizer import Tokenizer
 
 HELD_OUT_SHARE = 0.01
@@ -42,46 +42,72 @@ def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
     return (-scores["loss"],)
 
 
-def causal(recipe: Recipe, tokenizer: Tokenizer) -> Job:
-    """Packed windows over the text, with some documents held out."""
+@dataclass(frozen=True)
+class Corpus:
+    """Text to train on and text held out, from one source or a mixture of several."""
+
+    train: Windows | Mixture
+    valid: list[np.ndarray]
+    digest: str
+    summary: str
+
+
+def open_corpus(recipe: Recipe, tokenizer: Tokenizer) -> Corpus:
+    """Open the token stores of a recipe; without validation files, hold some documents out."""
     data, training, length = recipe.data, recipe.training, recipe.shape.context
-    store = open_store(data.train, tokenizer, data.text_column)
-    digest = store.digest
+    sources = [(source,) for source in data.train] if data.mix else [data.train]
+    stores = [open_store(source, tokenizer, data.text_column) for source in sources]
+    digest = "+".join(store.digest for store in stores)
     if data.valid:
         valid_store = open_store(data.valid, tokenizer, data.text_column)
-        train, valid = Stream.whole(store), Stream.whole(valid_store)
-        digest += "+" + valid_store.digest
-        kept_for_validation = len(valid_store)
-    elif len(store) < 2:
+        trains, valids = [Stream.whole(store) for store in stores], [Stream.whole(valid_store)]
+        digest += "/" + valid_store.digest
+        kept = len(valid_store)
+    else:
+        chosen = [_hold_out(store, source, training.seed) for store, source in zip(stores, sources, strict=True)]
+        trains = [Stream.without(store, some) for store, some in zip(stores, chosen, strict=True)]
+        valids = [Stream.only(store, some) for store, some in zip(stores, chosen, strict=True)]
+        kept = sum(map(len, chosen))
+    windows = [Windows(stream, length, training.seed) for stream in trains]
+    limit = max(1, training.valid_tokens // length // len(valids))
+    return Corpus(
+        Mixture(windows, data.mix, training.seed) if data.mix else windows[0],
+        [row for stream in valids for row in Windows(stream, length, training.seed).sample(limit)],
+        digest,
+        f"text: {sum(map(len, stores)):,} documents, {sum(map(len, trains)):,} tokens to train on; "
+        f"{kept:,} documents held out",
+    )
+
+
+def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray:
+    if len(store) < 2:
         raise UserError(
-            f"{', '.join(data.train)} holds a single document, so none can be held out; "
+            f"{', '.join(source)} holds a single document, so none can be held out; "
             "give held-out text with --valid, or put one document on each line"
         )
-    else:
-        chosen = held_out(len(store), HELD_OUT_SHARE, training.seed)
-        train, valid = Stream.without(store, chosen), Stream.only(store, chosen)
-        kept_for_validation = len(chosen)
-    objective = Causal(tokenizer.pad, tokenizer.start, length, tokenizer.byte_lengths)
-    windows = Windows(train, length, training.seed)
+    return held_out(len(store), HELD_OUT_SHARE, seed)
+
+
+def causal(recipe: Recipe, tokenizer: Tokenizer) -> Job:
+    """Packed windows over the text, with some documents held out."""
+    training = recipe.training
+    corpus = open_corpus(recipe, tokenizer)
+    objective = Causal(tokenizer.pad, tokenizer.start, recipe.shape.context, tokenizer.byte_lengths)
 
     def batches(step: int) -> list[Batch]:
         first = step * training.rows * training.accumulate
-        return [
-            objective.batch(windows.rows(first + i * training.rows, training.rows)) for i in range(training.accumulate)
-        ]
+        starts = range(first, first + training.rows * training.accumulate, training.rows)
+        return [objective.batch(corpus.train.rows(start, training.rows)) for start in starts]
 
-    kept = Windows(valid, length, training.seed).sample(max(1, training.valid_tokens // length))
-    held = [objective.batch(kept[i : i + training.rows]) for i in range(0, len(kept), training.rows)]
+    cuts = range(0, len(corpus.valid), training.rows)
+    held = [objective.batch(corpus.valid[cut : cut + training.rows]) for cut in cuts]
     return Job(
         objective,
         batches,
         lambda model: held_out_loss(model, objective, held),
         lowest_loss,
-        digest=digest,
-        summary=(
-            f"text: {len(store):,} documents, {len(train):,} tokens to train on; "
-            f"{kept_for_validation:,} documents held out"
-        ),
+        digest=corpus.digest,
+        summary=corpus.summary,
     )
 
 

@@ -32,6 +32,7 @@ def pretrain(
     preset: str = "compact",
     tokenizer: str | Path | None = None,
     vocabulary: int | None = None,
+    mix: Sequence[int] = (),
     valid: Sequence[str | Path] = (),
     text_column: str = "text",
     steps: int | None = None,
@@ -46,7 +47,8 @@ def pretrain(
     """Pretrain a body on text files and return its Run.
 
     How long: one of `steps`, `tokens` or `minutes` (10 minutes by default). `start_from` is a run
-    whose weights, shape and tokenizer it starts from instead of fresh ones. `settings` are fields of
+    whose weights, shape and tokenizer it starts from instead of fresh ones. `mix=(3, 1)` takes three
+    rows of the first text for one of the second, however long they are. `settings` are fields of
     `Shape` and `Training`: `pretrain(["texts/"], out="runs/body", layers=6, dropout=0.1)`.
     """
     recipe = make_recipe(
@@ -55,6 +57,7 @@ def pretrain(
         preset=preset,
         tokenizer=tokenizer,
         vocabulary=vocabulary,
+        mix=mix,
         valid=valid,
         text_column=text_column,
         steps=steps,
@@ -113,6 +116,7 @@ def make_recipe(
     preset: str = "compact",
     tokenizer: str | Path | None = None,
     vocabulary: int | None = None,
+    mix: Sequence[int] = (),
     valid: Sequence[str | Path] = (),
     text_column: str = "text",
     steps: int | None = None,
@@ -132,6 +136,8 @@ def make_recipe(
         preset, found, tokenizer = _like(origin, objective, settings, tokenizer, vocabulary)
     if not texts:
         raise UserError("no text to train on; name at least one file, directory or glob")
+    if mix and (len(mix) != len(texts) or min(mix) < 1):
+        raise UserError(f"--mix needs one whole number above 0 for each of the {len(texts)} texts, found {len(mix)}")
     for source in (texts, valid):
         if source:
             find_files(source)
@@ -148,6 +154,7 @@ def make_recipe(
         training=_with_budget(training, shape, steps, tokens, minutes),
         data=Data(
             train=tuple(map(str, texts)),
+            mix=tuple(mix),
             valid=tuple(map(str, valid)),
             text_column=text_column,
             tokenizer="" if tokenizer is None else str(tokenizer),

@@ -1,5 +1,6 @@
 """What a person sees while a run trains: a bar on a terminal, plain lines elsewhere. All on stderr."""
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -57,7 +58,10 @@ class TrainingProgress:
         self.loss = step.loss if self.loss is None else 0.95 * self.loss + 0.05 * step.loss
         if self.quiet:
             return
-        text = f"loss {self.loss:.3f} · {self.rate:,.0f} tokens/s{self.scores}"
+        text = f"loss {self.loss:.3f}"
+        if step.bytes:
+            text += f" · {self.loss * step.targets / step.bytes / math.log(2):.3f} bits per byte"
+        text += f" · {self.rate:,.0f} tokens/s{self.scores}"
         if step.padding > 0.005:
             text += f" · padding {step.padding:.0%}"
         now = time.monotonic()

@@ -185,8 +185,11 @@ class Run:
 
 
 def clear(path: str | Path, force: bool) -> None:
-    """Make sure that a new run can be made at a path; with `force`, remove the run that is there."""
-    if (Path(path) / "recipe.json").is_file() and not force:
+    """Make sure that a new run can be made at a path; with `force`, remove the run that is there.
+
+    A run that stopped before it had any weights is in nobody's way.
+    """
+    if (Path(path) / "recipe.json").is_file() and (Path(path) / "model.safetensors").exists() and not force:
         raise UserError(
             f"{path} holds a run already; choose another --out, add --force to replace it, "
             f"or go on with `greffon resume {path}`"

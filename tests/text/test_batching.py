@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greffon.randomness import shuffled
-from greffon.text.batching import Stream, Windows, held_out, length_buckets
+from greffon.text.batching import Mixture, Stream, Windows, held_out, length_buckets
 
 START, END = 1, 2
 document_lengths = st.lists(st.integers(1, 9), min_size=2, max_size=12)
@@ -63,6 +63,15 @@ def test_any_row_can_be_looked_up_alone() -> None:
     together = windows.rows(0, 60)
     for number in (0, 17, 41, 59):
         assert windows.rows(number, 1)[0].tolist() == together[number].tolist()
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(0, 5))
+def test_a_mixture_keeps_its_proportion_and_each_part_its_order(weights: list[int], cycles: int) -> None:
+    parts = [Windows(Stream.whole(store([3 + i, 5, 4] * 6)), 5, seed=i) for i in range(len(weights))]
+    mixed = Mixture(parts, weights, seed=1).rows(0, cycles * sum(weights))
+    alone = [part.rows(0, cycles * weight) for part, weight in zip(parts, weights, strict=True)]
+    wanted = sorted(row.tolist() for rows in alone for row in rows)
+    assert sorted(row.tolist() for row in mixed) == wanted
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=200), st.integers(1, 16), st.integers(0, 3))

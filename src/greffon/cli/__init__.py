@@ -22,6 +22,7 @@ COMMANDS = {
     "generate": "continue a prompt with a causal run",
     "params": "account for every parameter of a run or a preset",
     "show": "tell what a run is",
+    "demo": "the main job on real text that arrives with the install",
 }
 
 

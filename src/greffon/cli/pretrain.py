@@ -26,6 +26,8 @@ class Args:
     """An existing tokenizer, or a run that has one; by default one is trained on the text."""
     vocabulary: int | None = None
     """Tokens of the tokenizer to train (default: the preset's)."""
+    mix: tuple[int, ...] = ()
+    """How many rows of each TEXT to take in turn, for example 3 1; by default all text is one."""
     valid: tuple[str, ...] = ()
     """Held-out text; by default 1 % of the documents."""
     text_column: str = "text"

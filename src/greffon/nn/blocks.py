@@ -59,7 +59,7 @@ class Block(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.post_norm = shape.norm_place == "post"
-        self.attention = Attention(shape.width, shape.heads, bias=shape.bias, dropout=shape.dropout)
+        self.attention = Attention(shape.width, shape.heads, bias=shape.bias)
         self.attention_norm = make_norm(shape.norm, shape.width, shape.bias)
         self.feed_forward = FeedForward(shape)
         self.feed_forward_norm = make_norm(shape.norm, shape.width, shape.bias)

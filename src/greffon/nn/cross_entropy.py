@@ -33,9 +33,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             else:
                 torch.addmm(bias, part, weight.T, out=logits)
             picked = logits.gather(1, wanted)
-            normaliser = logits.logsumexp(1, keepdim=True)
-            total += (normaliser - picked).sum()
-            logits.sub_(normaliser).exp_()  # now probabilities
+            highest = logits.amax(1, keepdim=True)
+            shares = logits.sub_(highest).exp_().sum(1, keepdim=True)
+            total += (shares.log() + highest - picked).sum()
+            logits.div_(shares)  # now probabilities
             logits.scatter_add_(1, wanted, torch.full_like(picked, -1.0))  # now the gradient
             torch.mm(logits, weight, out=grad_hidden[start : start + CHUNK])
             grad_weight.addmm_(logits.T, part)

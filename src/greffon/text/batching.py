@@ -96,6 +96,27 @@ class Windows:
         return [window for number in chosen for window in self.natural(int(number), 1)]
 
 
+class Mixture:
+    """Windows of several streams in fixed proportion: `weights` rows of each in every cycle."""
+
+    def __init__(self, parts: Sequence[Windows], weights: Sequence[int], seed: int) -> None:
+        self.parts, self.weights, self.seed = parts, weights, seed
+        self.before = np.concatenate(([0], np.cumsum(weights)))
+
+    def rows(self, first: int, count: int) -> list[np.ndarray]:
+        """Return the rows number `first`, `first` + 1, … of the endless sequence."""
+        out = []
+        cycle_length = int(self.before[-1])
+        for row in range(first, first + count):
+            cycle, place = divmod(row, cycle_length)
+            key = derive(self.seed, "mix", cycle)
+            slot = int(shuffled(np.array([place]), cycle_length, key)[0])
+            part = int(np.searchsorted(self.before, slot, side="right")) - 1
+            number = cycle * self.weights[part] + slot - int(self.before[part])
+            out += self.parts[part].rows(number, 1)
+        return out
+
+
 def length_buckets(lengths: Sequence[int], rows: int, seed: int, pass_: int) -> list[np.ndarray]:
     """Cut examples into batches of similar length: one pass, every example exactly once.
 

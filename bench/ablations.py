@@ -1,0 +1,127 @@
+"""One change at a time to the compact preset: held-out bits per byte after equal CPU time, over seeds.
+
+    python bench/ablations.py TEXT… [--seconds 120] [--seeds 2] [--only NAME …]
+
+Every variant trains in one thread for the same CPU seconds, turned into steps by timing its first
+steps; variants alternate within a seed. Results are printed as Markdown and appended to a JSON file.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from greffon.assembly import make_model
+from greffon.config import Data, Recipe, override
+from greffon.fit import fit
+from greffon.jobs import causal
+from greffon.optim import make_optimisers
+from greffon.recipes import compact, lab
+from greffon.runtime import keep_memory
+from greffon.text.corpora import documents
+from greffon.text.tokenizer import Tokenizer
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "compact": {},
+    "lab": {"preset": "lab"},
+    "AdamW instead of Muon": {"optimiser": "adamw"},
+    "RMSNorm": {"norm": "rms"},
+    "post-norm": {"norm_place": "post"},
+    "sinusoidal positions": {"positions": "sinusoidal"},
+    "learned positions": {"positions": "learned"},
+    "ReLU": {"activation": "relu"},
+    "GELU": {"activation": "gelu"},
+    "SwiGLU (2/3 as wide)": {"activation": "swiglu", "feed_forward_share": 2 / 3},
+    "untied head": {"tied": False},
+    "biases": {"bias": True},
+    "4 rows": {"rows": 4},
+    "16 rows": {"rows": 16},
+    "context 128": {"context": 128, "rows": 16},
+    "matrix rate × 2": {"matrix_rate_share": 2.0},
+    "matrix rate / 2": {"matrix_rate_share": 0.5},
+    "rate × 2": {"rate_share": 2.0},
+    "rate / 2": {"rate_share": 0.5},
+    "wider": {"width": 256, "heads": 4, "feed_forward": 768},
+    "deeper": {"layers": 6},
+}
+
+
+def recipe_of(change: dict[str, Any], data: Data, vocabulary: int, seed: int) -> Recipe:
+    """Describe one variant."""
+    preset = (lab if change.get("preset") == "lab" else compact)()
+    settings: dict[str, Any] = {name: value for name, value in change.items() if name != "preset"}
+    for name in ("feed_forward", "matrix_rate", "rate"):
+        if (share := settings.pop(f"{name}_share", None)) is not None:
+            base = preset.shape.feed_forward if name == "feed_forward" else getattr(preset.training, name)
+            settings[name] = type(base)(base * share)
+    shape = override(preset.shape, settings)
+    training = override(preset.training, {**settings, "seed": seed})
+    return Recipe("causal", change.get("preset", "compact"), shape, training, data, vocabulary)
+
+
+def measure(recipe: Recipe, tokenizer: Tokenizer, seconds: float) -> dict[str, float]:
+    """Train one variant for so many CPU seconds and score it on held-out text."""
+    job = causal(recipe, tokenizer)
+    times: list[float] = []
+    trial = make_model(recipe)
+    endless = replace(recipe.training, steps=10**6)
+    before = time.process_time()
+    for _ in islice(fit(trial, job.objective, job.batches, make_optimisers(trial, endless), endless), 12):
+        now = time.process_time()
+        times.append(now - before)
+        before = now
+    training = replace(recipe.training, steps=max(20, int(seconds / statistics.median(times[3:]))))
+    model = make_model(recipe)
+    started = time.process_time()
+    targets = sum(s.targets for s in fit(model, job.objective, job.batches, make_optimisers(model, training), training))
+    spent = time.process_time() - started
+    return {
+        "bits_per_byte": job.evaluate(model)["bits_per_byte"],
+        "cpu_seconds": spent,
+        "tokens": targets,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+
+
+def main() -> None:
+    """Measure the variants and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sources", nargs="+")
+    parser.add_argument("--mix", type=int, nargs="*", default=[])
+    parser.add_argument("--vocabulary", type=int, default=compact().vocabulary)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--only", nargs="*", default=list(VARIANTS))
+    parser.add_argument("--out", type=Path, default=Path("ablations.json"))
+    args = parser.parse_args()
+    keep_memory()
+    torch.set_num_threads(1)
+    tokenizer = Tokenizer.train(documents(args.sources), args.vocabulary)
+    data = Data(train=tuple(args.sources), mix=tuple(args.mix))
+    found: dict[str, list[dict[str, float]]] = {}
+    for seed in range(args.seeds):
+        for name in args.only:
+            recipe = recipe_of(VARIANTS[name], data, tokenizer.size, seed)
+            found.setdefault(name, []).append(measure(recipe, tokenizer, args.seconds))
+            args.out.write_text(json.dumps(found, indent=1))
+            print(f"seed {seed}, {name}: {found[name][-1]}", flush=True)
+    print(
+        "\n| variant | bits per byte, by seed | mean | CPU s | tokens | parameters |\n| --- | --- | --- | --- | --- | --- |"
+    )
+    for name, runs in found.items():
+        scores = [run["bits_per_byte"] for run in runs]
+        mean = {key: statistics.mean(run[key] for run in runs) for key in runs[0]}
+        print(
+            f"| {name} | {', '.join(f'{score:.3f}' for score in scores)} | {mean['bits_per_byte']:.3f} | "
+            f"{mean['cpu_seconds']:.0f} | {mean['tokens'] / 1e6:.2f} M | {mean['parameters'] / 1e6:.2f} M |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""The graft, the comparison and what comes of them, small but whole."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import greffon
+from greffon.config import Training
+from greffon.errors import UserError
+from greffon.finetuning import ADAPTED
+from greffon.nn.body import Decoder
+from greffon.nn.heads import ClassHead
+from greffon.nn.model import Model
+from greffon.predict import probabilities
+from greffon.randomness import generator
+from greffon.run import Run
+from greffon.text.corpora import labelled
+from greffon.transfer import transfer
+
+TINY = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "context": 32}
+GOOD = ["superbe", "magnifique", "un régal", "touchant", "brillant"]
+BAD = ["ennuyeux", "raté", "une déception", "lourd", "vide"]
+
+
+def reviews(path: Path, count: int, name: str) -> Path:
+    random = generator(0, name)
+    lines = ["text,label"]
+    for i in range(count):
+        positive = i % 2 == 0
+        word = random.choice(GOOD if positive else BAD)
+        lines.append(
+            f"Le livre numéro {random.integers(1000)} est {word} vraiment,{'positif' if positive else 'négatif'}"
+        )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for name, count in (("train", 80), ("valid", 40), ("test", 60)):
+        reviews(folder / f"{name}.csv", count, name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def body(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("body")
+    text = [e.text for e in labelled(reviews(folder / "more.csv", 600, "more"))]
+    (folder / "text.txt").write_text("\n".join(text), encoding="utf-8")
+    return greffon.pretrain(
+        [folder / "text.txt"], out=folder / "body", vocabulary=400, steps=60, rows=4, quiet=True, **TINY
+    )
+
+
+def finetune(body: Run, data: Path, out: Path, **more: object) -> Run:
+    given = {"epochs": 4, "quiet": True, "rate": 0.01, "rows": 4, **more}
+    return greffon.finetune(body, train=data / "train.csv", valid=data / "valid.csv", out=out, **given)
+
+
+def test_the_graft_says_what_it_copied(body: Run) -> None:
+    model = Model(Decoder(body.recipe.shape, body.recipe.vocabulary), ClassHead(32, 2, pooling="last"))
+    copied = sum(p.numel() for p in body.load_model().body.parameters())
+    assert str(transfer(model, body, head=False)) == f"body: {copied:,} parameters copied; head: new, 66"
+    for name, p in body.load_model().body.named_parameters():
+        assert torch.equal(p, model.body.get_parameter(name)), name
+
+
+def test_what_does_not_fit_is_named(body: Run) -> None:
+    shape = greffon.Shape(**{**TINY, "feed_forward": 48})
+    model = Model(Decoder(shape, body.recipe.vocabulary), ClassHead(32, 2, pooling="last"))
+    with pytest.raises(UserError, match=r"feed_forward\.up\.weight is \(64, 32\) there and \(48, 32\) here"):
+        transfer(model, body, head=False)
+    shape = greffon.Shape(**{**TINY, "layers": 1})
+    model = Model(Decoder(shape, body.recipe.vocabulary), ClassHead(32, 2, pooling="last"))
+    with pytest.raises(UserError, match=r"body\.blocks\.1\..* has no place here"):
+        transfer(model, body, head=False)
+
+
+def test_finetuning_learns_and_the_run_can_be_used(
+    body: Run, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = finetune(body, data, tmp_path / "run", quiet=False)
+    said = capsys.readouterr().err
+    assert "parameters copied; head: new, " in said
+    assert run.scores["accuracy"] > 0.9
+    curve = [e["held_out"]["accuracy"] for e in run.metrics() if "held_out" in e]
+    assert len(curve) == 5  # epoch 0 and four more
+    assert run.scores["accuracy"] == max(curve)
+    scores = greffon.evaluate(run, data / "test.csv")
+    assert set(scores) == {"accuracy", "interval", "macro_f1", "n", "labels", "confusion"}
+    assert scores["n"] == 60 == sum(map(sum, scores["confusion"]))
+    assert scores["interval"][0] <= scores["accuracy"] <= scores["interval"][1]
+    good, bad = greffon.classify(run, ["Le livre est superbe", "Le livre est ennuyeux"])
+    assert (good.label, bad.label) == ("positif", "négatif")
+    assert sum(good.probabilities.values()) == pytest.approx(1)
+
+
+def test_a_text_is_classified_the_same_alone_and_in_company(body: Run, data: Path, tmp_path: Path) -> None:
+    run = finetune(body, data, tmp_path / "run", epochs=1)
+    examples = labelled(data / "test.csv")
+    together = probabilities(run, examples)
+    alone = np.concatenate([probabilities(run, [example]) for example in examples[:10]])
+    np.testing.assert_allclose(together[:10], alone, atol=1e-5)
+
+
+def test_a_frozen_body_does_not_change(body: Run, data: Path, tmp_path: Path) -> None:
+    run = finetune(body, data, tmp_path / "run", freeze=True, epochs=2)
+    before = dict(body.load_model().body.named_parameters())
+    after = run.load_model()
+    assert all(torch.equal(p, before[name]) for name, p in after.body.named_parameters())
+    assert run.scores["step"] > 0
+
+
+def test_gradual_unfreezing_starts_at_the_top(body: Run, data: Path, tmp_path: Path) -> None:
+    run = finetune(body, data, tmp_path / "run", unfreeze=True, epochs=1, layer_decay=0.5)
+    assert run.recipe.training.unfreeze_every > 0
+    before = dict(body.load_model().body.named_parameters())
+    changed = {
+        name.split(".")[0] for name, p in run.load_model().body.named_parameters() if not torch.equal(p, before[name])
+    }
+    assert changed <= {"norm"}
+
+
+def test_adapting_goes_on_pretraining_first(
+    body: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finetune(body, data, tmp_path / "run", adapt=True, epochs=1)
+    adapted = Run.open(run.path / ADAPTED)
+    assert adapted.finished
+    losses = [e["held_out"]["loss"] for e in adapted.metrics() if "held_out" in e]
+    assert min(losses) <= losses[0]
+    assert Path(run.recipe.origin) == adapted.path.resolve()
+
+
+def test_fine_tuning_resumes_in_the_middle_of_a_later_epoch(body: Run, data: Path, tmp_path: Path) -> None:
+    whole = finetune(body, data, tmp_path / "whole", epochs=3, dropout=0.1)
+
+    class Stop:
+        """Asks to stop in the middle of the second epoch."""
+
+        looked = 0
+
+        @property
+        def asked(self) -> bool:
+            self.looked += 1
+            return self.looked > 51
+
+    @contextmanager
+    def stop_signals() -> Iterator[Stop]:
+        yield Stop()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("greffon.train._stop_signals", stop_signals)
+        with pytest.raises(KeyboardInterrupt):
+            finetune(body, data, tmp_path / "cut", epochs=3, dropout=0.1)
+    stopped = Run.open(tmp_path / "cut").load_checkpoint()[0]["step"]
+    epoch = whole.recipe.training.evaluate_every
+    assert epoch < stopped < 2 * epoch
+    run = greffon.resume(tmp_path / "cut", quiet=True)
+    assert (run.path / "model.safetensors").read_bytes() == (whole.path / "model.safetensors").read_bytes()
+
+
+def test_early_stopping_waits_for_its_patience(body: Run, data: Path, tmp_path: Path) -> None:
+    run = finetune(body, data, tmp_path / "run", epochs=30, patience=2)
+    evaluated = [e["step"] for e in run.metrics() if "held_out" in e]
+    assert evaluated[-1] < run.recipe.training.steps
+    assert evaluated.index(run.scores["step"]) == len(evaluated) - 3
+    assert run.finished
+
+
+def test_what_cannot_change_is_refused(body: Run, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="width is a fixed part"):
+        finetune(body, data, tmp_path / "a", width=64)
+    with pytest.raises(UserError, match="unknown setting 'poolng'; did you mean 'pooling'"):
+        finetune(body, data, tmp_path / "b", poolng="last")
+    run = finetune(body, data, tmp_path / "c", epochs=1)
+    with pytest.raises(UserError, match="is a classifier"):
+        finetune(run, data, tmp_path / "d")
+
+
+def test_compare_reports_and_does_not_train_twice(
+    body: Run, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compare() -> greffon.Comparison:
+        return greffon.compare(
+            [body], train=data / "train.csv", test=data / "test.csv", out=tmp_path / "verdict",
+            seeds=2, epochs=2, labels=[20], jobs=2, rate=0.01,
+        )  # fmt: skip
+
+    made = compare()
+    results = json.loads((made.path / "results.json").read_text())
+    assert set(results["arms"]) == {"scratch", "pretrained", "tfidf", "majority"}
+    for name in ("scratch", "pretrained"):
+        arm = results["arms"][name]
+        assert [point["epoch"] for point in arm["curve"]] == [0, 1, 2]
+        assert len(arm["test_accuracy"]["by_seed"]) == 2
+        low, high = arm["test_accuracy"]["interval"]
+        assert low <= arm["test_accuracy"]["mean"] <= high
+    assert results["arms"]["majority"]["test_accuracy"]["mean"] == 0.5
+    assert results["data"]["train"] + results["data"]["valid"] == 80
+    assert [point["labels"] for point in results["label_curve"]["pretrained"]] == [20, 64]
+    pair = next(d for d in results["differences"] if (d["a"], d["b"]) == ("pretrained", "scratch"))
+    means = [results["arms"][name]["test_accuracy"]["mean"] for name in ("pretrained", "scratch")]
+    assert pair["mean"] == pytest.approx(means[0] - means[1])
+    assert results["verdict"].split()[0] in ("Pretraining", "TF-IDF")
+    for name in ("report.html", "accuracy.png", "labels.png"):
+        assert (made.path / name).stat().st_size > 1000
+    recorded = {
+        seed: run_accuracy(made.path / "arms" / "pretrained" / f"seed-{seed}", data / "test.csv") for seed in range(2)
+    }
+    assert results["arms"]["pretrained"]["test_accuracy"]["by_seed"] == pytest.approx(list(recorded.values()))
+
+    capsys.readouterr()
+    again = compare()
+    assert "8 of 8 trainings are finished already" in capsys.readouterr().err
+    assert again.results["arms"]["pretrained"]["test_accuracy"] == results["arms"]["pretrained"]["test_accuracy"]
+    with pytest.raises(UserError, match="holds another comparison"):
+        greffon.compare([body], train=data / "train.csv", out=made.path, epochs=1, quiet=True)
+
+
+def run_accuracy(path: Path, file: Path) -> float:
+    return greffon.evaluate(path, file)["accuracy"]
+
+
+def test_training_from_scratch_and_pretrained_share_everything_else(body: Run, data: Path) -> None:
+    from greffon.config import Data
+    from greffon.finetuning import graft_recipe
+    from greffon.text.splits import load_splits
+
+    files = Data(train=(str(data / "train.csv"),))
+    recipes = [
+        graft_recipe(body, files, load_splits(files), epochs=3, seed=1, scratch=scratch, settings={})
+        for scratch in (True, False)
+    ]
+    assert recipes[0].training == recipes[1].training
+    assert isinstance(recipes[0].training, Training)
+    assert (recipes[0].origin, recipes[1].origin) == ("", str(body.path.resolve()))

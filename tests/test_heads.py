@@ -1,0 +1,30 @@
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greffon.nn.heads import ClassHead, pool
+
+POOLINGS = ["last", "mean", "mean-max"]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.sampled_from(POOLINGS), st.integers(0, 5))
+def test_padding_is_never_read(lengths: list[int], pooling: str, extra: int) -> None:
+    torch.manual_seed(0)
+    width = max(lengths) + extra
+    hidden = torch.randn(len(lengths), width, 6)
+    documents = (torch.arange(width) < torch.tensor(lengths).unsqueeze(1)).long()
+    found = pool(hidden, documents, pooling)
+    for row, length in enumerate(lengths):
+        torch.testing.assert_close(found[row], pool(hidden[row : row + 1, :length], None, pooling)[0])
+
+
+def test_each_pooling_reads_what_it_says() -> None:
+    hidden = torch.tensor([[[1.0, -5.0], [2.0, -1.0], [9.0, 9.0]]])
+    documents = torch.tensor([[1, 1, 0]])
+    assert pool(hidden, documents, "last").tolist() == [[2.0, -1.0]]
+    assert pool(hidden, documents, "mean").tolist() == [[1.5, -3.0]]
+    assert pool(hidden, documents, "mean-max").tolist() == [[1.5, -3.0, 2.0, -1.0]]
+
+
+def test_the_founding_head_has_402_parameters() -> None:
+    assert sum(p.numel() for p in ClassHead(200, 2, pooling="last").parameters()) == 402

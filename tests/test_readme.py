@@ -1,0 +1,60 @@
+"""The commands of the README run as they stand, on a small text and with a small budget."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from greffon.cli import COMMANDS, run
+from greffon.randomness import generator
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+SMALL = ["--layers", "1", "--width", "32", "--heads", "2", "--feed-forward", "32", "--context", "32", "--rows", "4"]
+
+
+def commands() -> list[list[str]]:
+    blocks = re.findall(r"```sh\n(.*?)```", README, flags=re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("greffon ")]
+
+
+def shorten(words: list[str]) -> list[str]:
+    """Give a command of the README a budget for tests."""
+    if words[0] == "pretrain":
+        cut = words.index("--minutes")
+        return [*words[:cut], *words[cut + 2 :], "--steps", "5", "--vocabulary", "400", *SMALL]
+    return words
+
+
+@pytest.fixture
+def folder(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "texts").mkdir()
+    corpus.rename(tmp_path / "texts" / "a.txt")
+    random = generator(0, "readme")
+    for name in ("train", "valid", "test"):
+        rows = [("beau", "positive") if random.random() < 0.5 else ("nul", "negative") for _ in range(40)]
+        lines = [f"un livre {word} numéro {i} {name},{label}" for i, (word, label) in enumerate(rows)]
+        (tmp_path / f"{name}.csv").write_text("text,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_commands_run_one_after_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = commands()
+    assert {"pretrain", "generate", "finetune", "compare", "classify", "evaluate", "params"} <= {w[0] for w in found}
+    for words in found:
+        code = run(shorten(words))
+        assert code == 0, (words, capsys.readouterr().err)
+    assert (folder / "runs" / "verdict" / "report.html").is_file()
+    assert "Bonjour les" in capsys.readouterr().out
+
+
+def test_every_command_is_listed() -> None:
+    listed = re.findall(r"^\| `greffon (\w+)", README, flags=re.M)
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (Path(__file__).parents[1] / target).exists(), target
