@@ -29,26 +29,27 @@ from greffon.text.tokenizer import Tokenizer
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "compact": {},
-    "lab": {"preset": "lab"},
-    "AdamW instead of Muon": {"optimiser": "adamw"},
-    "RMSNorm": {"norm": "rms"},
-    "post-norm": {"norm_place": "post"},
-    "sinusoidal positions": {"positions": "sinusoidal"},
-    "learned positions": {"positions": "learned"},
-    "ReLU": {"activation": "relu"},
-    "GELU": {"activation": "gelu"},
-    "SwiGLU (2/3 as wide)": {"activation": "swiglu", "feed_forward_share": 2 / 3},
-    "untied head": {"tied": False},
-    "biases": {"bias": True},
-    "4 rows": {"rows": 4},
-    "16 rows": {"rows": 16},
-    "context 128": {"context": 128, "rows": 16},
     "matrix rate × 2": {"matrix_rate_share": 2.0},
     "matrix rate / 2": {"matrix_rate_share": 0.5},
     "rate × 2": {"rate_share": 2.0},
     "rate / 2": {"rate_share": 0.5},
-    "wider": {"width": 256, "heads": 4, "feed_forward": 768},
-    "deeper": {"layers": 6},
+    "3 layers of 128": {"layers": 3, "width": 128, "heads": 2, "feed_forward": 512},
+    "4 layers of 256": {"width": 256, "heads": 4, "feed_forward": 1024},
+    "6 layers": {"layers": 6},
+    "4 rows": {"rows": 4},
+    "16 rows": {"rows": 16},
+    "context 128, 16 rows": {"context": 128, "rows": 16},
+    "AdamW alone": {"optimiser": "adamw"},
+    "RMSNorm": {"norm": "rms"},
+    "ReLU": {"activation": "relu"},
+    "GELU": {"activation": "gelu"},
+    "SwiGLU, two thirds as wide": {"activation": "swiglu", "feed_forward_share": 2 / 3},
+    "sinusoidal positions": {"positions": "sinusoidal"},
+    "learned positions": {"positions": "learned"},
+    "post-norm": {"norm_place": "post"},
+    "untied head": {"tied": False},
+    "biases": {"bias": True},
+    "lab": {"preset": "lab"},
 }
 
 
@@ -111,9 +112,8 @@ def main() -> None:
             found.setdefault(name, []).append(measure(recipe, tokenizer, args.seconds))
             args.out.write_text(json.dumps(found, indent=1))
             print(f"seed {seed}, {name}: {found[name][-1]}", flush=True)
-    print(
-        "\n| variant | bits per byte, by seed | mean | CPU s | tokens | parameters |\n| --- | --- | --- | --- | --- | --- |"
-    )
+    print("\n| variant | bits per byte, by seed | mean | CPU s | tokens | parameters |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for name, runs in found.items():
         scores = [run["bits_per_byte"] for run in runs]
         mean = {key: statistics.mean(run[key] for run in runs) for key in runs[0]}

@@ -29,21 +29,26 @@ class Shape:
 
     layers: int = 4
     """Number of blocks."""
-    width: int = 256
+    width: int = 192
     """Features of a hidden state."""
-    heads: int = 4
+    heads: int = 3
     """Attention heads; they share the width and cost nothing."""
-    feed_forward: int = 1024
+    feed_forward: int = 768
     """Features inside the feed-forward network."""
     activation: Activation = "squared-relu"
+    """What bends inside the feed-forward network."""
     norm: Norm = "layer"
+    """LayerNorm, or RMSNorm."""
     norm_place: NormPlace = "pre"
+    """Whether norms stand before each sublayer, or after."""
     positions: Positions = "rotary"
+    """How a token knows where it stands."""
     bias: bool = False
     """Whether linear maps and layer norms have biases."""
     tied: bool = True
     """Whether the vocabulary head borrows the embedding as its matrix."""
     dropout: float = 0.0
+    """The share of features that training hides."""
     context: int = 256
     """Tokens of the longest text it is trained on."""
 
@@ -68,18 +73,21 @@ class Training:
     steps: int = 0
     """Optimiser steps in all; 0: as many as `minutes` hold, by a short calibration."""
     minutes: float = 0.0
+    """Minutes of training, where no steps are given."""
     rows: int = 8
     """Rows of a batch (texts, when fine-tuning)."""
     accumulate: int = 1
     """Batches whose gradients are summed for one step."""
     optimiser: Optimiser = "muon"
-    rate: float = 2e-3
+    """Muon for the matrices inside the blocks and AdamW for the rest, or AdamW for all."""
+    rate: float = 3e-3
     """AdamW's rate: embeddings, heads, norms, biases (and matrices, without Muon)."""
-    matrix_rate: float = 2e-3
+    matrix_rate: float = 5e-3
     """Muon's rate, for the matrices inside the blocks."""
     weight_decay: float = 0.0
+    """The share of a weight that a full step takes away."""
     warmup: int = 100
-    """Steps in which the rate climbs to its full height."""
+    """Steps in which the rate climbs to its full height; a fifth of all steps at most."""
     decay: Decay = "linear"
     """How the rate falls afterwards, to zero at the last step."""
     clip: float = 1.0
@@ -91,6 +99,7 @@ class Training:
     patience: int = 0
     """Evaluations without a better score after which training stops; 0: never."""
     seed: int = 0
+    """What all random numbers are derived from."""
     evaluate_every: int = 0
     """Steps between two evaluations; 0: ten in all (pretraining) or one an epoch (fine-tuning)."""
     valid_tokens: int = 65_536
@@ -142,6 +151,7 @@ class Graft:
     pooling: Pooling = "mean-max"
     """What the head reads: the last real token, the mean, or mean and maximum side by side."""
     head_dropout: float = 0.0
+    """The share of pooled features that training hides from the head."""
     freeze: bool = False
     """Train the head alone."""
 

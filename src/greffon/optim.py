@@ -114,9 +114,11 @@ def depth(name: str, layers: int) -> int:
 
 def height(step: int, training: Training) -> float:
     """Return the share of the full rate at a step: a climb, then the decay, as a pure function."""
-    if step < training.warmup:
-        return (step + 1) / training.warmup
-    done = (step - training.warmup) / max(1, training.steps - training.warmup)
+    # A short run must not spend all its steps climbing.
+    warmup = min(training.warmup, training.steps // 5)
+    if step < warmup:
+        return (step + 1) / warmup
+    done = (step - warmup) / max(1, training.steps - warmup)
     falls = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
     return max(0.0, falls[training.decay])
 

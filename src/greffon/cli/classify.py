@@ -4,10 +4,9 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Run, Texts, parse
+from greffon.cli.parsing import OptionalFile, Run, Texts, parse
 from greffon.errors import UserError
 
 
@@ -19,7 +18,7 @@ class Args:
     """The run directory."""
     texts: Texts = ()
     """Texts, or - for stdin."""
-    file: Path | None = None
+    file: OptionalFile = None
     """A file of texts (.txt one a line; .csv, .tsv, .jsonl, .parquet with a text column)."""
     text_column: str = "text"
     json: bool = False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import GraftSettings, Runs, given, parse
+from greffon.cli.parsing import GraftSettings, Number, OptionalFile, Runs, given, parse
 from greffon.errors import UserError
 
 
@@ -20,15 +20,15 @@ class Args:
     """Labelled texts (.csv, .tsv, .jsonl, .parquet) with the columns `text` and `label`."""
     out: Path
     """The directory for arms, results.json, report.html and accuracy.png."""
-    valid: Path | None = None
+    valid: OptionalFile = None
     """Texts that choose the epoch; by default a stratified fifth of the training texts."""
-    test: Path | None = None
+    test: OptionalFile = None
     """Texts that judge; by default a stratified fifth of the training texts."""
     seeds: int = 3
     epochs: int = 15
     labels: str = ""
     """Also draw accuracy against the number of labels, for example 100,400,1600."""
-    jobs: int | None = None
+    jobs: Number = None
     """Trainings side by side (default: one a core)."""
     adapt: bool = False
     """First go on pretraining on the task's own text."""

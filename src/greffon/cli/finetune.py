@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import GraftSettings, Run, given, parse
+from greffon.cli.parsing import GraftSettings, OptionalFile, Run, given, parse
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,13 @@ class Args:
     """Labelled texts (.csv, .tsv, .jsonl, .parquet) with the columns `text` and `label`."""
     out: Path
     """The run directory to make."""
-    valid: Path | None = None
+    valid: OptionalFile = None
     """Texts that choose the best epoch; by default a stratified fifth of the training texts."""
-    test: Path | None = None
+    test: OptionalFile = None
     """Texts that are scored beside, and choose nothing."""
     epochs: int = 15
     seed: int = 0
+    """What all random numbers are derived from."""
     freeze: bool = False
     """Train the head alone."""
     adapt: bool = False

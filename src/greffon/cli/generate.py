@@ -25,6 +25,7 @@ class Args:
     top_p: float = 0.95
     """Draw from the likeliest tokens that fill this share; 1: from all."""
     seed: int = 0
+    """What all random numbers are derived from."""
     json: bool = False
     """Print JSON."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalRun, parse
+from greffon.cli.parsing import Number, OptionalRun, parse
 
 
 @dataclass(frozen=True)
@@ -15,9 +15,9 @@ class Args:
     run: OptionalRun = None
     """A run directory; without one, the preset is accounted for."""
     preset: str = "compact"
-    vocabulary: int | None = None
+    vocabulary: Number = None
     """Tokens of the vocabulary (default: the preset's)."""
-    classes: int | None = None
+    classes: Number = None
     """Count a classifier with this many classes instead of a language model."""
     json: bool = False
     """Print JSON."""

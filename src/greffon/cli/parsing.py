@@ -3,14 +3,18 @@
 Settings: defaults < `--config file.toml` < command line. Every mistake is a UserError of one sentence.
 """
 
+import ast
 import contextlib
 import dataclasses
+import inspect
 import io
+import itertools
 import os
+import textwrap
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
@@ -23,16 +27,35 @@ _OWN = {"steps", "minutes", "seed", "freeze"}
 """Fields that commands offer under the same name by themselves."""
 
 
+def _field_help(kind: type) -> dict[str, str]:
+    """Read the docstrings that stand under the fields of a dataclass."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    return {
+        field.target.id: ast.literal_eval(below.value)
+        for field, below in itertools.pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr)
+    }
+
+
 def _settings(name: str, *kinds: type) -> type:
     """Make a dataclass with one optional flag for each field: `--layers 6`."""
-    made = [
-        (f.name, Annotated[f.type | None, tyro.conf.arg(metavar=f.name.upper())], None)  # type: ignore[operator]
-        for kind in kinds
-        for f in dataclasses.fields(kind)
-        if f.name not in _OWN
-    ]
-    doc = "What is not given is the preset's."
-    return dataclasses.make_dataclass(name, made, frozen=True, namespace={"__doc__": doc})
+    made = []
+    for kind in kinds:
+        told, types = _field_help(kind), get_type_hints(kind)
+        for f in dataclasses.fields(kind):
+            if f.name in _OWN:
+                continue
+            wanted = types[f.name]
+            choices = get_args(wanted)
+            about = tyro.conf.arg(
+                metavar="|".join(choices) if choices else wanted.__name__.upper(),
+                help=told.get(f.name, ""),
+                help_behavior_hint="",
+            )
+            made.append((f.name, Annotated[wanted | None, about], None))
+    return dataclasses.make_dataclass(
+        name, made, frozen=True, namespace={"__doc__": "Left out, they are the preset's."}
+    )
 
 
 Settings = _settings("Settings", Shape, Training)
@@ -45,6 +68,12 @@ Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="
 Prompt = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
 File = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")]
+
+
+Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
+Minutes = Annotated[float | None, tyro.conf.arg(metavar="M", help_behavior_hint="")]
+OptionalFile = Annotated[Path | None, tyro.conf.arg(metavar="F", help_behavior_hint="")]
+OutRun = Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")]
 
 
 def given(settings: Any) -> dict[str, Any]:
@@ -65,7 +94,11 @@ def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:
                 prog=f"greffon {command}",
                 args=words,
                 default=default,
-                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+                config=(
+                    tyro.conf.FlagCreatePairsOff,
+                    tyro.conf.OmitArgPrefixes,
+                    tyro.conf.HelptextFromCommentsOff,
+                ),
             )
             return made
     except SystemExit as stop:

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Settings, Texts, given, parse
+from greffon.cli.parsing import Minutes, Number, OptionalFile, OutRun, Settings, Texts, given, parse
 from greffon.config import PretrainingObjective
 
 
@@ -16,15 +15,15 @@ class Args:
 
     texts: Texts
     """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; .gz and .xz)."""
-    out: Path | None = None
+    out: OutRun = None
     """The run directory to make."""
     objective: PretrainingObjective = "causal"
     """What to learn: the next token."""
     preset: str = "compact"
     """The shape and its training: compact or lab."""
-    tokenizer: Path | None = None
+    tokenizer: OptionalFile = None
     """An existing tokenizer, or a run that has one; by default one is trained on the text."""
-    vocabulary: int | None = None
+    vocabulary: Number = None
     """Tokens of the tokenizer to train (default: the preset's)."""
     mix: tuple[int, ...] = ()
     """How many rows of each TEXT to take in turn, for example 3 1; by default all text is one."""
@@ -32,14 +31,15 @@ class Args:
     """Held-out text; by default 1 % of the documents."""
     text_column: str = "text"
     """The column with the text, in files that have columns."""
-    steps: int | None = None
+    steps: Number = None
     """How long: optimiser steps,"""
-    tokens: int | None = None
+    tokens: Number = None
     """or tokens of text,"""
-    minutes: float | None = None
+    minutes: Minutes = None
     """or minutes on this machine (default: 10)."""
     seed: int = 0
-    start_from: Path | None = None
+    """What all random numbers are derived from."""
+    start_from: OutRun = None
     """A run whose weights, shape and tokenizer to start from, instead of fresh ones."""
     dry_run: bool = False
     """Say what it would cost here, and stop."""
