@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from greffon.assembly import make_model
-from greffon.config import Data, Graft, Recipe
+from greffon.config import Data, Recipe
 from greffon.fit import fit
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
@@ -38,7 +38,7 @@ def losses(name: str, objective: str) -> list[str]:
     base = preset.training if objective == "causal" else preset.finetuning
     training = dataclasses.replace(base, steps=100, rows=ROWS)
     labels = ("no", "yes") if objective == "classify" else ()
-    graft = Graft(pooling=preset.graft.pooling) if labels else None
+    graft = preset.graft if labels else None
     model = make_model(Recipe(objective, name, shape, training, Data(), VOCABULARY, "", graft, labels))
     kind = Causal(0, 1, LENGTH, np.ones(VOCABULARY)) if objective == "causal" else Classify(0)
 

@@ -45,11 +45,14 @@ def test_formulas_equal_tensors(shape: Shape, vocabulary: int) -> None:
     assert ledger.total == tensors(recipe)
 
 
-@given(shapes, st.integers(2, 9), st.sampled_from(["last", "mean", "mean-max"]))
-def test_formulas_equal_tensors_of_classifiers(shape: Shape, classes: int, pooling: str) -> None:
+grafts = st.builds(Graft, pooling=st.sampled_from(["last", "mean", "mean-max"]), words=st.booleans())
+
+
+@given(shapes, st.integers(2, 9), grafts)
+def test_formulas_equal_tensors_of_classifiers(shape: Shape, classes: int, graft: Graft) -> None:
     labels = tuple(map(str, range(classes)))
-    recipe = Recipe("classify", "compact", shape, Training(), Data(), 50, "", Graft(pooling=pooling), labels)
-    ledger = Ledger((*body_components(shape, 50), class_head_component(shape, classes, pooling)))
+    recipe = Recipe("classify", "compact", shape, Training(), Data(), 50, "", graft, labels)
+    ledger = Ledger((*body_components(shape, 50), class_head_component(shape, classes, graft)))
     assert ledger.total == tensors(recipe)
 
 

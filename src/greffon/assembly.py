@@ -21,7 +21,10 @@ def classifier(recipe: Recipe) -> Model:
     """A causal body with a class head on it."""
     assert recipe.graft is not None
     body = Decoder(recipe.shape, recipe.vocabulary)
-    head = ClassHead(body.width, len(recipe.labels), pooling=recipe.graft.pooling, dropout=recipe.graft.head_dropout)
+    graft = recipe.graft
+    head = ClassHead(
+        body.width, len(recipe.labels), pooling=graft.pooling, words=graft.words, dropout=graft.head_dropout
+    )
     return Model(body, head)
 
 

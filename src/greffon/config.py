@@ -150,6 +150,8 @@ class Graft:
 
     pooling: Pooling = "mean-max"
     """What the head reads: the last real token, the mean, or mean and maximum side by side."""
+    words: bool = True
+    """Whether the head also reads the token embeddings, beside what the body made of them."""
     head_dropout: float = 0.0
     """The share of pooled features that training hides from the head."""
     freeze: bool = False

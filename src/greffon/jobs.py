@@ -22,6 +22,8 @@ from greffon.text.store import TokenStore, open_store
 from greffon.text.tokenizer import Tokenizer
 
 HELD_OUT_SHARE = 0.01
+SCORING_TOKENS = 8192
+"""Padded tokens of a batch when texts are only scored: large enough to keep the cores busy."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,6 @@ class LabelledTexts:
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.context = recipe.shape.context
-        self.rows = recipe.training.rows
         self.number = {label: i for i, label in enumerate(recipe.labels)}
         self.objective = Classify(tokenizer.pad)
 
@@ -183,8 +184,13 @@ class LabelledTexts:
         """Batch texts by length for scoring; also say which text stands where."""
         encoded = self.encode(examples)
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0]))
-        cuts = range(0, len(order), 2 * self.rows)
-        return [self.batch([encoded[i] for i in order[cut : cut + 2 * self.rows]]) for cut in cuts], order
+        batches: list[list[int]] = [[]]
+        for i in order:
+            # Sorted by length, so the newest text is the longest and sets the padded size.
+            if batches[-1] and (len(batches[-1]) + 1) * len(encoded[i][0]) > SCORING_TOKENS:
+                batches.append([])
+            batches[-1].append(i)
+        return [self.batch([encoded[i] for i in members]) for members in batches if members], order
 
     def digest(self, splits: Splits) -> str:
         """Identify the texts, their labels and the tokenizer."""

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.config import Pooling, Shape
+from greffon.config import Graft, Shape
 from greffon.errors import UserError
 
 
@@ -101,9 +101,10 @@ def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
     return _component("vocabulary head", 1, _linear("width", "vocabulary", shape), values)
 
 
-def class_head_component(shape: Shape, classes: int, pooling: Pooling) -> Component:
-    """Count the head of a classifier; mean and max side by side are twice as wide."""
-    read: Product = (2, "width", "classes") if pooling == "mean-max" else ("width", "classes")
+def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
+    """Count the head of a classifier; mean and max, or states and words, side by side are twice as wide."""
+    times = (1 + graft.words) * (2 if graft.pooling == "mean-max" else 1)
+    read: Product = (times, "width", "classes") if times > 1 else ("width", "classes")
     return _component("class head", 1, [read, ("classes",)], {"width": shape.width, "classes": classes})
 
 
@@ -128,7 +129,7 @@ def params(
     head = (
         vocabulary_head_component(found.shape, vocabulary)
         if classes is None
-        else class_head_component(found.shape, classes, found.graft.pooling)
+        else class_head_component(found.shape, classes, found.graft)
     )
     return Ledger((*body_components(found.shape, vocabulary), head))
 
@@ -140,7 +141,7 @@ def _params_of_run(path: Path) -> Ledger:
     if recipe.graft is None:
         head = vocabulary_head_component(recipe.shape, recipe.vocabulary)
     else:
-        head = class_head_component(recipe.shape, len(recipe.labels), recipe.graft.pooling)
+        head = class_head_component(recipe.shape, len(recipe.labels), recipe.graft)
     ledger = Ledger((*body_components(recipe.shape, recipe.vocabulary), head))
     saved = path / "model.safetensors"
     if saved.is_file():

@@ -55,7 +55,7 @@ def lab() -> Preset:
         default,
         shape=shape,
         training=replace(default.training, optimiser="adamw", rate=1e-3, warmup=200),
-        graft=Graft(pooling="last"),
+        graft=Graft(pooling="last", words=False),
         finetuning=replace(default.finetuning, optimiser="adamw", rate=3e-4),
         adaptation=replace(default.adaptation, optimiser="adamw", rate=3e-4),
     )

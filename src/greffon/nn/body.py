@@ -43,13 +43,14 @@ class Decoder(nn.Module):
     @torch.no_grad()
     def _initialise(self, module: nn.Module) -> None:
         # Every map keeps the variance of what passes; the embedding is 1/√width because it is
-        # multiplied by √width on its way in, and may serve as the vocabulary head on the way out.
+        # multiplied by √width on its way in. As the head's matrix too, it starts smaller: the last
+        # state still resembles its own token's embedding, and would predict that token again.
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=module.in_features**-0.5)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            nn.init.normal_(module.weight, std=0.02 if self.shape.tied else module.embedding_dim**-0.5)
 
     @torch.no_grad()
     def _quiet_residuals(self) -> None:

@@ -46,14 +46,18 @@ class ClassHead(nn.Module):
     """A score for each class from one vector a text: (B, T, W) → (B, C).
 
     `last` reads each text's last real token, which in a causal body has seen all the others;
-    `mean` and `mean-max` read them all. Rows are padded on the right; padding is never read.
+    `mean` and `mean-max` read them all. Rows are padded on the right; padding is never read. With
+    `words`, the model hands it the token embeddings beside the hidden states: a short way for what
+    single words say, so that the body need not carry it.
     """
 
-    def __init__(self, width: int, classes: int, *, pooling: str, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, classes: int, *, pooling: str, words: bool = False, dropout: float = 0.0) -> None:
         super().__init__()
         self.pooling = pooling
+        self.words = words
         self.dropout = nn.Dropout(dropout)
-        self.out = nn.Linear(2 * width if pooling == "mean-max" else width, classes)
+        features = width * (1 + words) * (2 if pooling == "mean-max" else 1)
+        self.out = nn.Linear(features, classes)
         nn.init.normal_(self.out.weight, std=0.02)
         nn.init.zeros_(self.out.bias)
 

@@ -1,5 +1,8 @@
 """A model is a body and a head, and visibly nothing more."""
 
+import math
+
+import torch
 from torch import Tensor, nn
 
 from greffon.nn.body import Decoder
@@ -15,5 +18,9 @@ class Model(nn.Module):
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
         """Return what the head makes of the hidden states: logits of tokens or of classes."""
-        out: Tensor = self.head(self.body(tokens, documents, positions), documents)
+        hidden = self.body(tokens, documents, positions)
+        if getattr(self.head, "words", False):
+            words = self.body.embedding(tokens) * math.sqrt(self.body.width)
+            hidden = torch.cat((hidden, words), dim=-1)  # (B, T, 2 W)
+        out: Tensor = self.head(hidden, documents)
         return out
