@@ -19,7 +19,7 @@ LAYERS = [
     {"transfer", "ledger"},
     {"train"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
-    {"report"},
+    {"report", "arms"},
     {"experiment"},
     {"demonstration"},
     {"cli", "web"},

@@ -12,35 +12,25 @@ A finished arm is not trained again when the command is repeated.
 
 import importlib.metadata
 import json
-import os
 import platform
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from greffon.arms import SCRATCH, Arm, make_arms, outcome, train_all
 from greffon.config import Data
 from greffon.errors import UserError
 from greffon.figures import accuracy_figure, labels_figure, save
-from greffon.finetuning import check, graft_recipe, prepare
+from greffon.finetuning import check
 from greffon.lint import overlap
-from greffon.predict import probabilities
 from greffon.progress import say
 from greffon.report import report
-from greffon.results import EpochScore, SeedOutcome, assemble, correctness
+from greffon.results import SeedOutcome, assemble, correctness
 from greffon.run import Run, clear_directory, read_json, write_json
 from greffon.statistics import accuracy_interval
 from greffon.text.splits import Splits, load_splits
-from greffon.train import Interrupted
-from greffon.train import train as carry_out
 from greffon.yardstick import Yardstick, majority, tfidf
-
-SCRATCH = "scratch"
 
 
 @dataclass(frozen=True)
@@ -59,16 +49,6 @@ class Comparison:
     def figure(self) -> Path:
         """Accuracy against epoch."""
         return self.path / "accuracy.png"
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One training of the comparison."""
-
-    name: str
-    seed: int
-    labels: int  # 0: all
-    run: Run
 
 
 def compare(
@@ -170,122 +150,6 @@ def open_directory(path: Path, asked: Mapping[str, Any], force: bool) -> None:
         write_json(file, asked)
     except OSError as problem:
         raise UserError(f"cannot write {path}: {problem.strerror}; choose another --out") from None
-
-
-def make_arms(
-    path: Path,
-    sources: Mapping[str, Run],
-    data: Data,
-    sizes: Sequence[int],
-    seeds: int,
-    epochs: int,
-    adapt: bool,
-    unfreeze: bool,
-    settings: Mapping[str, Any],
-) -> Iterator[Arm]:
-    """Lay out one run for each arm, seed and number of labels; those that are there are kept."""
-    first = next(iter(sources.values()))
-    for size in (0, *sizes):
-        limited = replace(data, limit=size)
-        splits = load_splits(limited)
-        for seed in range(seeds):
-            for name, source in ((SCRATCH, first), *sources.items()):
-                folder = path / "arms" / name / (f"seed-{seed}" + (f"-labels-{size}" if size else ""))
-                scratch = name == SCRATCH
-                recipe = graft_recipe(
-                    source,
-                    limited,
-                    splits,
-                    epochs=epochs,
-                    seed=seed,
-                    # Fresh layers cannot wait for the ones above them: scratch always learns whole.
-                    unfreeze=unfreeze and not scratch,
-                    scratch=scratch,
-                    settings=settings,
-                )
-                if (folder / "recipe.json").is_file():
-                    run = Run.open(folder)
-                else:
-                    run = prepare(source, recipe, folder, adapt=adapt and not scratch)
-                yield Arm(name, seed, size, run)
-
-
-# -- training --------------------------------------------------------------------------------
-
-
-def train_arm(path: str, threads: int) -> bool:
-    """Train one arm and keep its test predictions; False if it was interrupted. Runs in a process."""
-    torch.set_num_threads(threads)
-    run = Run.open(path)
-    try:
-        carry_out(run, quiet=True)
-    except KeyboardInterrupt:
-        return False
-    examples = load_splits(run.recipe.data).test
-    write_json(run.path / "predictions.json", {"test": probabilities(run, examples).tolist()})
-    run.drop_checkpoints()
-    return True
-
-
-def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]) -> None:
-    """Train the arms that are not finished, some side by side."""
-    waiting = [arm for arm in arms if not (arm.run.path / "predictions.json").is_file()]
-    if len(waiting) < len(arms):
-        tell(f"{len(arms) - len(waiting)} of {len(arms)} trainings are finished already")
-    cores = os.cpu_count() or 1
-    jobs = max(1, min(jobs or cores, len(waiting)))
-    threads = max(1, cores // jobs)
-    started, done = time.monotonic(), 0
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(train_arm, str(arm.run.path), threads): arm for arm in waiting}
-        try:
-            for future in as_completed(futures):
-                arm = futures[future]
-                if not future.result():
-                    raise KeyboardInterrupt
-                done += 1
-                left = (time.monotonic() - started) / done * (len(waiting) - done)
-                size = f", {arm.labels} labels" if arm.labels else ""
-                scores = arm.run.scores
-                tell(
-                    f"{arm.name}, seed {arm.seed}{size}: validation {scores['accuracy']:.1%}, "
-                    f"test {scores['test_accuracy']:.1%} · {done}/{len(waiting)}, {left / 60:.1f} min left"
-                )
-        except BaseException as problem:
-            pool.shutdown(cancel_futures=True)
-            if isinstance(problem, KeyboardInterrupt):
-                raise Interrupted("the same command; finished trainings are kept") from None
-            raise
-
-
-# -- results ---------------------------------------------------------------------------------
-
-
-def outcome(arm: Arm) -> SeedOutcome:
-    """Read back what one training reached."""
-    recipe = arm.run.recipe
-    epoch = recipe.training.evaluate_every
-    curve = [
-        EpochScore(
-            epoch=-(-entry["step"] // epoch),
-            valid=entry["held_out"]["accuracy"],
-            test=entry["held_out"]["test_accuracy"],
-            seconds=entry["seconds"],
-        )
-        for entry in arm.run.metrics()
-        if "held_out" in entry
-    ]
-    chances = read_json(arm.run.path / "predictions.json")["test"]
-    picked = [max(range(len(row)), key=row.__getitem__) for row in chances]
-    return SeedOutcome(
-        seed=arm.seed,
-        curve=curve,
-        chosen_epoch=-(-arm.run.scores["step"] // epoch),
-        predictions=[recipe.labels[i] for i in picked],
-        probabilities=[row[i] for row, i in zip(chances, picked, strict=True)],
-        parameters=sum(p.numel() for p in arm.run.load_model().parameters()),
-        seconds=curve[-1].seconds,
-    )
 
 
 def classical(splits: Splits) -> dict[str, Yardstick]:
