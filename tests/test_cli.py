@@ -78,14 +78,32 @@ def test_help_does_not_import_torch() -> None:
         ),
         (
             ["pretrain", "{text}", "--out", "{new}", "--mix", "1", "2"],
-            "one whole number above 0 for each of the 1 texts",
+            "--mix has 2 numbers for 1 texts",
         ),
+        (["pretrain", "{text}", "--out", "{new}", "--mix", "0"], "takes 0 rows of a text"),
+        (
+            ["pretrain", "{text}", "--out", "{new}", "--positions", "rotery"],
+            "unknown choice 'rotery'; did you mean 'rotary'?",
+        ),
+        (["pretrain", "{text}", "--dry-run", "--width", "99999", "--heads", "1", "--positions", "none"], "GB"),
+        (["pretrain", "{text}", "--dry-run", "--rows", "100000000"], "fewer --rows"),
+        (["pretrain", "{text}", "--dry-run", "--layers", "1000000"], "choose 1000 at most"),
+        (["pretrain", "{text}", "--dry-run", "--rate", "inf"], "rate is inf"),
+        (["pretrain", "{text}", "--out", "{new}", "--config", "{config2}"], "seed: expected int, found 'two'"),
+        (["tokenizer", "{text}", "--out", "{new}", "--vocabulary", "99999999999"], "beyond reason"),
+        (["tokenizer", "", "--out", "{new}"], "an empty name"),
         (["tokenizer", "{missing}", "--out", "{new}"], "missing.txt"),
         (["tokenizer", "{text}", "--out", "{new}", "--vocabulary", "10"], "10"),
         (["tokenizer", "{text}", "--out", "{text}"], "exists already"),
         (["tokenizer", "{text}"], "--out"),
         (["generate", "{missing}", "Bonjour"], "no run at"),
-        (["generate", "{body}"], "PROMPT"),
+        (["generate", "{body}"], "PROMPT is missing"),
+        (["generate", "{body}", "Bonjour", "les"], "unexpected word 'les'; put a text with spaces in quotes"),
+        (["generate", "{body}", "Bonjour", "--tokens", "many"], "--tokens: 'many' is no whole number"),
+        (["generate", "{body}", "Bonjour", "--temperature", "nan"], "temperature is nan"),
+        (["generate", "{body}", "Bonjour", "--seed", "-1"], "seed is -1"),
+        (["generate", "{body}", "Bonjour", "--seed", "99999999999999999999999"], "seed is 9"),
+        (["params", "{body}", "--classes", "2"], "leave out --classes"),
         (["generate", "{body}", "Bonjour", "--temperature", "-1"], "temperature is -1"),
         (["generate", "{body}", "Bonjour", "--tokens", "0"], "tokens is 0"),
         (["resume", "{missing}"], "no run at"),
@@ -116,11 +134,13 @@ def test_mistakes_are_told_in_one_sentence(
 ) -> None:
     places = {name: tmp_path / f"{name}.txt" for name in ("text", "one", "bad", "missing")}
     places |= {"new": tmp_path / "new", "body": body, "config": tmp_path / "config.toml"}
+    places["config2"] = tmp_path / "config2.toml"
     places |= {"labelled": tmp_path / "labelled.csv", "oneclass": tmp_path / "oneclass.csv"}
     places["text"].write_text("un\ndeux\ntrois\n")
     places["one"].write_text("un seul document\n")
     places["bad"].write_bytes(b"bon\n\xff\xfe\n")
     places["config"].write_text("laers = 3\n")
+    places["config2"].write_text('seed = "two"\n')
     places["labelled"].write_text("text,label\n" + "".join(f"texte {i},{'ab'[i % 2]}\n" for i in range(30)))
     places["oneclass"].write_text("text,label\n" + "".join(f"texte {i},a\n" for i in range(30)))
     assert said in refuse(capsys, *(word.format(**places) for word in words))
@@ -141,6 +161,21 @@ def test_json_is_all_that_stands_on_stdout(body: Path, capsys: pytest.CaptureFix
     assert run(["params", "--preset", "lab", "--vocabulary", "100", "--json"]) == 0
     ledger = json.loads(capsys.readouterr().out)
     assert ledger["total"] == sum(line["count"] for line in ledger["components"]) == 1_008_100
+
+
+def test_a_tiny_temperature_is_as_good_as_none(body: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", str(body), "Bonjour", "--temperature", "1e-300"]) == 0
+    sampled = capsys.readouterr().out
+    assert run(["generate", str(body), "Bonjour", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out == sampled
+
+
+def test_a_shape_can_be_counted_without_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    totals = set()
+    for heads in ("2", "4", "8"):
+        assert run(["params", "--preset", "lab", "--vocabulary", "100", "--heads", heads, "--json"]) == 0
+        totals.add(json.loads(capsys.readouterr().out)["total"])
+    assert totals == {1_008_100}
 
 
 def test_a_dry_run_says_what_it_would_cost(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:

@@ -105,6 +105,33 @@ def test_a_run_can_start_from_another(corpus: Path, tmp_path: Path) -> None:
         greffon.pretrain([corpus], out=tmp_path / "third", start_from=first.path, steps=3, layers=7)
 
 
+def test_a_run_that_diverges_says_so_and_keeps_its_best(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"training diverged: the loss of step \d+ is nan; .*lower --rate"):
+        pretrain(corpus, tmp_path / "run", rate=1e30, matrix_rate=1e30)
+    assert Run.open(tmp_path / "run").load_model()
+    assert not Run.open(tmp_path / "run").finished
+
+
+def test_another_tokenizer_in_the_run_is_noticed(corpus: Path, tmp_path: Path) -> None:
+    run = pretrain(corpus, tmp_path / "run", steps=3)
+    greffon.tokenizer([corpus], out=run.path / "tokenizer.json", vocabulary=300, force=True)
+    with pytest.raises(UserError, match="another tokenizer"):
+        greffon.generate(run.path, "Bonjour")
+    (run.path / "tokenizer.json").unlink()
+    with pytest.raises(UserError, match="lost its tokenizer"):
+        greffon.generate(run.path, "Bonjour")
+
+
+def test_a_run_can_be_resumed_from_another_folder(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = greffon.pretrain(corpus.name, out="run", vocabulary=300, steps=3, quiet=True, **TINY)
+    monkeypatch.chdir("/")
+    assert greffon.resume(tmp_path / "run", more=2, quiet=True).checkpoint_step == 5
+    assert run.recipe.data.train == (str(corpus),)
+
+
 def test_estimate_writes_nothing(corpus: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     recipe = greffon.estimate([corpus], vocabulary=400, steps=1000, **TINY)

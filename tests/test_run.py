@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from greffon.assembly import make_model
 from greffon.config import Data, Recipe, Shape, Training
 from greffon.errors import UserError
-from greffon.run import Run, clear
+from greffon.run import Run, room_for
 
 RECIPE = Recipe(
     "causal", "compact", Shape(layers=1, width=8, heads=2, feed_forward=8, context=16), Training(steps=5), Data(), 30
@@ -121,14 +121,31 @@ def test_no_run_is_told_apart_from_nothing(tmp_path: Path) -> None:
 
 def test_only_our_own_directories_are_ever_removed(tmp_path: Path) -> None:
     run = make(tmp_path)
-    with pytest.raises(UserError, match="holds a run already"):
-        clear(run.path, force=False)
-    clear(run.path, force=True)
-    assert not run.path.exists()
+    with pytest.raises(UserError, match="holds a run already"), room_for(run.path, force=False):
+        pass
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
-    with pytest.raises(UserError, match="other files in it"):
-        clear(tmp_path / "photos", force=True)
-    with pytest.raises(UserError, match="is a file"):
-        clear(tmp_path / "photos" / "a.jpg", force=True)
+    with pytest.raises(UserError, match="other files in it"), room_for(tmp_path / "photos", force=True):
+        pass
+    with pytest.raises(UserError, match="is a file"), room_for(tmp_path / "photos" / "a.jpg", force=True):
+        pass
     assert (tmp_path / "photos" / "a.jpg").exists()
+
+
+def test_force_keeps_the_old_run_until_the_new_one_has_weights(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    before = (run.path / "model.safetensors").read_bytes()
+
+    def fail() -> None:
+        with room_for(run.path, force=True) as path:
+            Run.create(path, RECIPE)
+            raise UserError("bad text")
+
+    with pytest.raises(UserError, match="bad text"):
+        fail()
+    assert (run.path / "model.safetensors").read_bytes() == before
+    with room_for(run.path, force=True) as path:
+        again = Run.create(path, replace(RECIPE, training=Training(seed=9)))
+        again.save_model(make_model(again.recipe), {})
+    assert (run.path / "model.safetensors").read_bytes() != before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]

@@ -5,6 +5,7 @@ made, so that no other module has to check them again.
 """
 
 import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ Optimiser = Literal["adamw", "muon"]
 Decay = Literal["linear", "cosine", "constant"]
 Pooling = Literal["last", "mean", "mean-max"]
 
+LARGEST = {"layers": 1000, "width": 100_000, "heads": 1000, "feed_forward": 1_000_000, "context": 1_000_000}
+"""Beyond any machine that this package is for: a larger number is a slip of the finger."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -29,11 +33,11 @@ class Shape:
 
     layers: int = 4
     """Number of blocks."""
-    width: int = 192
+    width: int = 128
     """Features of a hidden state."""
-    heads: int = 3
+    heads: int = 2
     """Attention heads; they share the width and cost nothing."""
-    feed_forward: int = 768
+    feed_forward: int = 512
     """Features inside the feed-forward network."""
     activation: Activation = "squared-relu"
     """What bends inside the feed-forward network."""
@@ -55,8 +59,12 @@ class Shape:
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feed_forward", "context"):
             _at_least(name, getattr(self, name), 1)
+            if getattr(self, name) > LARGEST[name]:
+                raise UserError(f"{name} is {getattr(self, name)}; choose {LARGEST[name]} at most")
         if self.width % self.heads:
-            raise UserError(f"width {self.width} cannot be cut into {self.heads} heads; choose a multiple of it")
+            raise UserError(
+                f"width {self.width} cannot be cut into {self.heads} heads; choose a number that divides it"
+            )
         if self.positions == "rotary" and (self.width // self.heads) % 2:
             raise UserError(
                 f"rotary positions turn pairs of features, but width {self.width} / {self.heads} heads is odd; "
@@ -80,9 +88,9 @@ class Training:
     """Batches whose gradients are summed for one step."""
     optimiser: Optimiser = "muon"
     """Muon for the matrices inside the blocks and AdamW for the rest, or AdamW for all."""
-    rate: float = 3e-3
+    rate: float = 1e-2
     """AdamW's rate: embeddings, heads, norms, biases (and matrices, without Muon)."""
-    matrix_rate: float = 5e-3
+    matrix_rate: float = 1e-2
     """Muon's rate, for the matrices inside the blocks."""
     weight_decay: float = 0.0
     """The share of a weight that a full step takes away."""
@@ -113,7 +121,7 @@ class Training:
         for name in ("rows", "accumulate", "valid_tokens"):
             _at_least(name, getattr(self, name), 1)
         for name in ("rate", "matrix_rate", "clip", "checkpoint_minutes"):
-            if not getattr(self, name) > 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; choose a number above 0")
         if not 0 < self.layer_decay <= 1:
             raise UserError(f"layer_decay is {self.layer_decay}; choose a share above 0 and up to 1")
@@ -150,7 +158,7 @@ class Graft:
 
     pooling: Pooling = "mean-max"
     """What the head reads: the last real token, the mean, or mean and maximum side by side."""
-    words: bool = True
+    words: bool = False
     """Whether the head also reads the token embeddings, beside what the body made of them."""
     head_dropout: float = 0.0
     """The share of pooled features that training hides from the head."""
@@ -173,6 +181,8 @@ class Recipe:
     data: Data
     vocabulary: int
     """Tokens of the vocabulary, special ones included."""
+    tokenizer_digest: str = ""
+    """The identity of the tokenizer in the run directory, once there is one."""
     origin: str = ""
     """The run whose weights it starts from; empty: fresh ones."""
     graft: Graft | None = None
@@ -197,7 +207,7 @@ def from_dict(kind: type[Description], values: Mapping[str, Any], where: str) ->
     for name in values:
         if name not in hints:
             raise UserError(f"{where}: unknown setting {name!r}{did_you_mean(name, hints)}")
-    read = {name: _read(hints[name], value, f"{where}: {name}") for name, value in values.items()}
+    read = {name: read_value(hints[name], value, f"{where}: {name}") for name, value in values.items()}
     required = [
         f.name
         for f in dataclasses.fields(kind)  # type: ignore[arg-type]
@@ -229,7 +239,7 @@ def _at_least(name: str, value: int, least: int) -> None:
         raise UserError(f"{name} is {value}; choose {least} or more")
 
 
-def _read(hint: Any, value: Any, where: str) -> Any:
+def read_value(hint: Any, value: Any, where: str) -> Any:
     """Check one value against its annotation; JSON's lists become tuples, its integers floats."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return from_dict(hint, value, where)
@@ -241,11 +251,11 @@ def _read(hint: Any, value: Any, where: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None:
             return None
-        return _read(next(arg for arg in get_args(hint) if arg is not type(None)), value, where)
+        return read_value(next(arg for arg in get_args(hint) if arg is not type(None)), value, where)
     if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_read(get_args(hint)[0], item, where) for item in value)
+        return tuple(read_value(get_args(hint)[0], item, where) for item in value)
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
-        return {str(name): _read(get_args(hint)[1], item, where) for name, item in value.items()}
+        return {str(name): read_value(get_args(hint)[1], item, where) for name, item in value.items()}
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(hint, type) and type(value) is hint:

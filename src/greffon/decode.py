@@ -4,6 +4,7 @@ Rows of a batch do not touch each other: each has its own random generator, and 
 seen, so a prompt gives the same tokens alone and in company.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ class Sampling:
     top_p: float = 0.95
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
+        if not 0 <= self.temperature < math.inf:
             raise UserError(f"temperature is {self.temperature}; choose 0 (the likeliest token) or more")
         if self.top_k < 0:
             raise UserError(f"top_k is {self.top_k}; choose a number of tokens, or 0 for all")
@@ -33,12 +34,14 @@ class Sampling:
             raise UserError(f"top_p is {self.top_p}; choose a share above 0 and up to 1")
 
 
+COLD = 1e-4
+"""Below this temperature only the likeliest token is left, and a division would overflow."""
 GREEDY = Sampling(temperature=0.0, top_p=1.0)
 
 
 def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     """Return the probabilities that sampling draws from: (B, V) → (B, V)."""
-    if sampling.temperature == 0:
+    if sampling.temperature < COLD:
         best = logits.argmax(dim=-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(1, best, 1.0)
     logits = logits / sampling.temperature

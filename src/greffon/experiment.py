@@ -81,9 +81,9 @@ def compare(
         if least < 1:
             raise UserError(f"{name} is {least}; choose 1 or more")
     data = Data(
-        train=(str(train),),
-        valid=() if valid is None else (str(valid),),
-        test=() if test is None else (str(test),),
+        train=(str(Path(train).resolve()),),
+        valid=() if valid is None else (str(Path(valid).resolve()),),
+        test=() if test is None else (str(Path(test).resolve()),),
         hold_out_test=test is None,
         text_column=text_column,
         label_column=label_column,

@@ -11,7 +11,7 @@ from greffon.jobs import steps_of_epoch
 from greffon.lint import Finding, lint
 from greffon.progress import say
 from greffon.recipes import PRESETS
-from greffon.run import Run, clear
+from greffon.run import Run, room_for
 from greffon.text.splits import Splits, load_splits
 from greffon.train import train as carry_out
 
@@ -45,9 +45,9 @@ def finetune(
     """
     source = Run.open(run)
     data = Data(
-        train=(str(train),),
-        valid=() if valid is None else (str(valid),),
-        test=() if test is None else (str(test),),
+        train=(str(Path(train).resolve()),),
+        valid=() if valid is None else (str(Path(valid).resolve()),),
+        test=() if test is None else (str(Path(test).resolve()),),
         text_column=text_column,
         label_column=label_column,
     )
@@ -59,9 +59,8 @@ def finetune(
     if not quiet:
         for finding in findings:
             say(f"{finding.severity}: {finding.message}")
-    clear(out, force)
-    made = prepare(source, recipe, Path(out), adapt=adapt)
-    return carry_out(made, quiet=quiet)
+    with room_for(out, force) as path:
+        return carry_out(prepare(source, recipe, path, adapt=adapt), quiet=quiet)
 
 
 def check(splits: Splits, source: Run, context: int) -> list[Finding]:
@@ -121,6 +120,7 @@ def graft_recipe(
         training=training,
         data=data,
         vocabulary=base.vocabulary,
+        tokenizer_digest=source.tokenizer.digest,
         origin="" if scratch else str(source.path.resolve()),
         graft=override(found.graft, {**settings, "freeze": freeze}),
         labels=splits.labels,

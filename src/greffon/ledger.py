@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.config import Graft, Shape
+from greffon.config import Graft, Recipe, Shape, check_names, override
 from greffon.errors import UserError
+from greffon.recipes import preset as look_up
+from greffon.run import Run
 
 
 @dataclass(frozen=True)
@@ -109,47 +111,55 @@ def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
 
 
 def params(
-    run: "str | Path | None" = None,
+    run: "str | Path | Run | None" = None,
     *,
-    preset: str = "compact",
+    preset: str | None = None,
     vocabulary: int | None = None,
     classes: int | None = None,
+    **shape: Any,
 ) -> Ledger:
-    """Account for every parameter of a run, or of a preset: `params(preset="lab", vocabulary=100).total`."""
-    if run is not None:
-        return _params_of_run(Path(run))
-    from greffon.recipes import preset as look_up
+    """Account for every parameter of a run, or of a preset: `params(preset="lab", vocabulary=100).total`.
 
-    found = look_up(preset, "causal")
+    `shape` changes fields of the preset's shape: `params(preset="lab", heads=4)`.
+    """
+    if run is not None:
+        given = {"preset": preset, "vocabulary": vocabulary, "classes": classes, **shape}
+        for name, value in given.items():
+            if value is not None:
+                raise UserError(f"a run has its own {name}; leave out --{name.replace('_', '-')}, or leave out the run")
+        return params_of_run(Run.open(run))
+    check_names(shape, Shape)
+    found = look_up(preset or "compact", "causal")
+    form = override(found.shape, shape)
     vocabulary = found.vocabulary if vocabulary is None else vocabulary
     if vocabulary < 1:
         raise UserError(f"vocabulary is {vocabulary}; choose 1 token or more")
-    if classes is not None and classes < 2:
+    if classes is None:
+        head = vocabulary_head_component(form, vocabulary)
+    elif classes < 2:
         raise UserError(f"classes is {classes}; choose 2 or more")
-    head = (
-        vocabulary_head_component(found.shape, vocabulary)
-        if classes is None
-        else class_head_component(found.shape, classes, found.graft)
-    )
-    return Ledger((*body_components(found.shape, vocabulary), head))
+    else:
+        head = class_head_component(form, classes, found.graft)
+    return Ledger((*body_components(form, vocabulary), head))
 
 
-def _params_of_run(path: Path) -> Ledger:
-    from greffon.run import Run
-
-    recipe = Run.open(path).recipe
+def of_recipe(recipe: Recipe) -> Ledger:
+    """Account for the model that a recipe describes, without building it."""
     if recipe.graft is None:
         head = vocabulary_head_component(recipe.shape, recipe.vocabulary)
     else:
         head = class_head_component(recipe.shape, len(recipe.labels), recipe.graft)
-    ledger = Ledger((*body_components(recipe.shape, recipe.vocabulary), head))
-    saved = path / "model.safetensors"
-    if saved.is_file():
-        counted = count_in_file(saved)
-        if counted != ledger.total:
-            raise UserError(
-                f"{saved} holds {counted:,} parameters, its recipe accounts for {ledger.total:,}; the run is damaged"
-            )
+    return Ledger((*body_components(recipe.shape, recipe.vocabulary), head))
+
+
+def params_of_run(run: Run) -> Ledger:
+    """Account for a run's model, and check the sum against the saved file."""
+    ledger = of_recipe(run.recipe)
+    saved = run.path / "model.safetensors"
+    if saved.is_file() and (counted := count_in_file(saved)) != ledger.total:
+        raise UserError(
+            f"{saved} holds {counted:,} parameters, its recipe accounts for {ledger.total:,}; the run is damaged"
+        )
     return ledger
 
 

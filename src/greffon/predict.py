@@ -154,6 +154,8 @@ def generate_many(
         raise UserError(f"{run.path} is a {run.recipe.objective} run and cannot generate; give a causal one")
     if tokens < 1:
         raise UserError(f"tokens is {tokens}; choose 1 or more")
+    if not 0 <= seed < 2**63:
+        raise UserError(f"seed is {seed}; choose a number from 0 up to 2^63")
     sampling = Sampling(temperature, top_k, top_p)
     model, tokenizer = load(run), run.tokenizer
     starts = [[tokenizer.start, *tokenizer.encode(prompt)] for prompt in prompts]

@@ -1,5 +1,6 @@
 """From text files to a pretrained body: `greffon.pretrain`, `greffon.estimate`, `greffon.resume`."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,16 @@ import numpy as np
 
 from greffon.config import Data, PretrainingObjective, Recipe, Shape, Training, check_names, override
 from greffon.errors import UserError, did_you_mean
-from greffon.jobs import Job, lowest_loss
+from greffon.jobs import HELD_OUT_SHARE, Job, lowest_loss
 from greffon.objectives.causal import Causal
 from greffon.randomness import generator
 from greffon.recipes import Preset
 from greffon.recipes import preset as look_up
-from greffon.run import Run, clear
+from greffon.run import Run, room_for
 from greffon.scoring import held_out_loss
 from greffon.text.corpora import find_files
 from greffon.text.tokenizer import Tokenizer
-from greffon.train import calibrated, train
+from greffon.train import calibrated, check_memory, train
 
 OBJECTIVES: tuple[PretrainingObjective, ...] = get_args(PretrainingObjective)
 DEFAULT_MINUTES = 10.0
@@ -67,8 +68,8 @@ def pretrain(
         start_from=start_from,
         **settings,
     )
-    clear(out, force)
-    return train(Run.create(out, recipe), quiet=quiet)
+    with room_for(out, force) as path:
+        return train(Run.create(path, recipe), quiet=quiet)
 
 
 def estimate(texts: Sequence[str | Path], **arguments: Any) -> Recipe:
@@ -78,10 +79,11 @@ def estimate(texts: Sequence[str | Path], **arguments: Any) -> Recipe:
     """
     recipe = make_recipe(texts, **arguments)
     shape, training = recipe.shape, recipe.training
+    check_memory(recipe)
     objective = Causal(padding=0, start=1, length=shape.context, byte_lengths=np.ones(recipe.vocabulary))
     rows = generator(0, "estimate").integers(2, recipe.vocabulary, (training.rows, shape.context + 1))
     batch = objective.batch(list(rows))
-    held = [batch] * max(1, training.valid_tokens // batch.tokens.numel())
+    held = [batch] * max(1, min(training.valid_tokens, _held_out_tokens(recipe.data)) // batch.tokens.numel())
     job = Job(
         objective,
         lambda step: [batch] * training.accumulate,
@@ -91,6 +93,12 @@ def estimate(texts: Sequence[str | Path], **arguments: Any) -> Recipe:
         summary="",
     )
     return calibrated(recipe, job)
+
+
+def _held_out_tokens(data: Data) -> int:
+    """Guess from the files' sizes how many tokens will be held out: four bytes a token."""
+    packed = sum(file.stat().st_size * (3 if file.suffix in (".gz", ".xz") else 1) for file in find_files(data.train))
+    return int((HELD_OUT_SHARE if not data.valid else 1.0) * packed / 4)
 
 
 def resume(run: str | Path | Run, *, more: int = 0, quiet: bool = False) -> Run:
@@ -134,17 +142,27 @@ def make_recipe(
     origin = None if start_from is None else Run.open(start_from)
     if origin is not None:
         preset, found, tokenizer = _like(origin, objective, settings, tokenizer, vocabulary)
+    texts = [texts] if isinstance(texts, str | Path) else texts
     if not texts:
         raise UserError("no text to train on; name at least one file, directory or glob")
-    if mix and (len(mix) != len(texts) or min(mix) < 1):
-        raise UserError(f"--mix needs one whole number above 0 for each of the {len(texts)} texts, found {len(mix)}")
+    if mix and len(mix) != len(texts):
+        raise UserError(f"--mix has {len(mix)} numbers for {len(texts)} texts; give one for each")
+    if mix and min(mix) < 1:
+        raise UserError(f"--mix takes {min(mix)} rows of a text; choose 1 or more, or leave that text out")
     for source in (texts, valid):
         if source:
             find_files(source)
     if tokenizer is not None:
         if vocabulary is not None:
             raise UserError("a tokenizer has its own vocabulary; give either --tokenizer or --vocabulary, not both")
-        vocabulary = Tokenizer.load(Path(tokenizer)).size
+        loaded = Tokenizer.load(Path(tokenizer))
+        vocabulary = loaded.size
+        if not loaded.lossless:
+            warnings.warn(
+                f"{tokenizer} does not give every text back as it was (it lacks a byte fallback, or drops spaces): "
+                "what it loses cannot be generated, and bits per byte are only comparable among its own runs",
+                stacklevel=2,
+            )
     shape = override(found.shape, settings)
     training = override(found.training, {**settings, "seed": seed})
     return Recipe(
@@ -153,15 +171,20 @@ def make_recipe(
         shape=shape,
         training=_with_budget(training, shape, steps, tokens, minutes),
         data=Data(
-            train=tuple(map(str, texts)),
+            train=_absolute(texts),
             mix=tuple(mix),
-            valid=tuple(map(str, valid)),
+            valid=_absolute(valid),
             text_column=text_column,
-            tokenizer="" if tokenizer is None else str(tokenizer),
+            tokenizer="" if tokenizer is None else str(Path(tokenizer).absolute()),
         ),
         vocabulary=found.vocabulary if vocabulary is None else vocabulary,
         origin="" if origin is None else str(origin.path.resolve()),
     )
+
+
+def _absolute(sources: Sequence[str | Path]) -> tuple[str, ...]:
+    """Name files so that the run can be resumed from any folder."""
+    return tuple(str(s) if str(s).startswith("hf:") else str(Path(s).expanduser().absolute()) for s in sources)
 
 
 def _like(

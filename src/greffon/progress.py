@@ -7,6 +7,7 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from greffon.fit import Step
 
@@ -35,10 +36,10 @@ class TrainingProgress:
         console = Console(stderr=True)
         if console.is_terminal and not self.quiet:
             self.bar = Progress(
-                TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-                BarColumn(),
-                TextColumn("{task.description}"),
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f}", table_column=Column(no_wrap=True)),
+                BarColumn(bar_width=12),
                 TimeRemainingColumn(),
+                TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
                 console=console,
             )
             self.bar.start()
@@ -60,7 +61,7 @@ class TrainingProgress:
             return
         text = f"loss {self.loss:.3f}"
         if step.bytes:
-            text += f" · {self.loss * step.targets / step.bytes / math.log(2):.3f} bits per byte"
+            text += f" · {self.loss * step.targets / step.bytes / math.log(2):.2f} bits/byte"
         text += f" · {self.rate:,.0f} tokens/s{self.scores}"
         if step.padding > 0.005:
             text += f" · padding {step.padding:.0%}"

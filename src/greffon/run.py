@@ -16,7 +16,8 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class Run:
 
     @classmethod
     def create(cls, path: str | Path, recipe: Recipe) -> "Run":
-        """Make the directory with its recipe and nothing else; `clear` makes room for it first."""
+        """Make the directory with its recipe and nothing else; `room_for` makes room first."""
         run = cls(Path(path), recipe)
         try:
             run.path.mkdir(parents=True, exist_ok=True)
@@ -97,7 +98,23 @@ class Run:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer stored in the run."""
-        return Tokenizer.load(self.path)
+        if not self.has_tokenizer:
+            raise UserError(f"{self.path} has lost its tokenizer; restore the file from a copy of the run")
+        found = Tokenizer.load(self.path)
+        if self.recipe.tokenizer_digest and found.digest != self.recipe.tokenizer_digest:
+            raise UserError(f"{self.path} holds another tokenizer than it was trained with; restore the right one")
+        return found
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether a tokenizer has been stored."""
+        return any((self.path / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
+
+    def adopt(self, tokenizer: Tokenizer) -> None:
+        """Store the tokenizer, and its size and identity in the recipe."""
+        tokenizer.save(self.path)
+        recipe = dataclasses.replace(self.recipe, vocabulary=tokenizer.size, tokenizer_digest=tokenizer.digest)
+        self.save_recipe(recipe)
 
     # -- weights -----------------------------------------------------------------------------
 
@@ -121,6 +138,8 @@ class Run:
 
     def load_model(self) -> Model:
         """Build the model and fill it with the saved weights, after checking their sha256."""
+        if not self.has_model and self.finished:
+            raise UserError(f"{self.path} has lost its model.safetensors; restore the file from a copy of the run")
         if not self.has_model:
             raise UserError(f"{self.path} has no trained weights yet; go on with `greffon resume {self.path}`")
         known = read_json(self.path / "manifest.json") if (self.path / "manifest.json").is_file() else {}
@@ -172,6 +191,12 @@ class Run:
             if other != final:
                 shutil.rmtree(other, ignore_errors=True)
 
+    @property
+    def checkpoint_step(self) -> int:
+        """The step that resuming would start from; 0 without a checkpoint."""
+        found = sorted((self.path / "checkpoints").glob("step-*"))
+        return int(found[-1].name.removeprefix("step-")) if found else 0
+
     def load_checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """Return the newest whole checkpoint, or None if there is none."""
         for folder in sorted((self.path / "checkpoints").glob("step-*"), reverse=True):
@@ -184,17 +209,34 @@ class Run:
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 
 
-def clear(path: str | Path, force: bool) -> None:
-    """Make sure that a new run can be made at a path; with `force`, remove the run that is there.
+@contextmanager
+def room_for(path: str | Path, force: bool) -> Iterator[Path]:
+    """Make room for a new run; with `force`, an old one goes, but only once the new one has weights.
 
     A run that stopped before it had any weights is in nobody's way.
     """
-    if (Path(path) / "recipe.json").is_file() and (Path(path) / "model.safetensors").exists() and not force:
+    path = Path(path)
+    old = (path / "recipe.json").is_file() and (path / "model.safetensors").exists()
+    if old and not force:
         raise UserError(
             f"{path} holds a run already; choose another --out, add --force to replace it, "
             f"or go on with `greffon resume {path}`"
         )
-    clear_directory(Path(path), marker="recipe.json")
+    if not old:
+        clear_directory(path, marker="recipe.json")
+        yield path
+        return
+    aside = path.with_name(f".{path.name}.replaced")
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
+    try:
+        yield path
+    finally:
+        if (path / "model.safetensors").exists():
+            shutil.rmtree(aside)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+            aside.rename(path)
 
 
 def clear_directory(path: Path, marker: str) -> None:

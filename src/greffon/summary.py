@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from greffon.config import Recipe
-from greffon.ledger import params
+from greffon.ledger import params_of_run
 from greffon.run import Run
 
 
@@ -43,9 +43,9 @@ def show(run: str | Path | Run) -> Summary:
         path=str(run.path),
         objective=recipe.objective,
         preset=recipe.preset,
-        parameters=params(run.path).total,
+        parameters=params_of_run(run).total,
         vocabulary=recipe.vocabulary,
-        steps_done=max((entry["step"] for entry in metrics), default=0),
+        steps_done=max((entry["step"] for entry in metrics), default=0) if run.finished else run.checkpoint_step,
         steps=recipe.training.steps,
         scores=run.scores,
         seconds=max((entry["seconds"] for entry in metrics), default=0.0),

@@ -23,9 +23,10 @@ def tokenizer(
     there = out / "tokenizer.json" if out.is_dir() else out
     if there.exists() and not force:
         raise UserError(f"{there} exists already; choose another --out, or add --force to replace it")
-    made = Tokenizer.train(documents(texts, text_column), vocabulary)
+    texts = [texts] if isinstance(texts, str | Path) else texts
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        out.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that none is lost
+        made = Tokenizer.train(documents(texts, text_column), vocabulary)
         made.save(out)
     except OSError as problem:
         raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None

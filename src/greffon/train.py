@@ -3,6 +3,8 @@
 The loop itself is `fit`; what watches it (progress, metrics, checkpoints, best weights) is here.
 """
 
+import math
+import os
 import platform
 import resource
 import signal
@@ -22,6 +24,7 @@ from greffon.config import Recipe, Training
 from greffon.errors import UserError
 from greffon.fit import Step, fit
 from greffon.jobs import JOBS, Job
+from greffon.ledger import of_recipe
 from greffon.nn.model import Model
 from greffon.optim import load_state_tensors, make_optimisers, state_tensors
 from greffon.progress import TrainingProgress, say
@@ -57,7 +60,7 @@ def train(run: Run, *, quiet: bool = False) -> Run:
         if run.recipe.training.steps == 0 or not (run.recipe.cost or quiet):
             run.save_recipe(calibrated(run.recipe, job))
         if not quiet:
-            tell(cost_line(run.recipe))
+            tell(cost_line(run.recipe, run.checkpoint_step))
         _train(run, job, tell, quiet)
     except KeyboardInterrupt:
         raise Interrupted(f"greffon resume {run.path}") from None
@@ -67,14 +70,13 @@ def train(run: Run, *, quiet: bool = False) -> Run:
 def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
     """Put a tokenizer into the run, unless it has one: the user's, or one trained on the text."""
     data = run.recipe.data
-    if not any((run.path / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+    if not run.has_tokenizer and not run.recipe.tokenizer_digest:
         if data.tokenizer:
             tokenizer = Tokenizer.load(Path(data.tokenizer))
         else:
             tell(f"training a tokenizer of {run.recipe.vocabulary:,} tokens")
             tokenizer = Tokenizer.train(documents(data.train, data.text_column), run.recipe.vocabulary)
-        tokenizer.save(run.path)
-    run.save_recipe(replace(run.recipe, vocabulary=run.tokenizer.size))
+        run.adopt(tokenizer)
 
 
 def _note_data(run: Run, job: Job, tell: Callable[[str], None]) -> None:
@@ -87,8 +89,26 @@ def _note_data(run: Run, job: Job, tell: Callable[[str], None]) -> None:
 # -- cost ------------------------------------------------------------------------------------
 
 
+def check_memory(recipe: Recipe) -> None:
+    """Refuse what cannot fit into this machine's memory, before anything is allocated."""
+    shape, rows = recipe.shape, recipe.training.rows
+    weights = 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
+    states = 4 * rows * shape.context * shape.layers * (12 * shape.width + 3 * shape.feed_forward)
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system says
+        return
+    if weights + states > there:
+        raise UserError(
+            f"this needs about {weights / 1e9:,.1f} GB for {of_recipe(recipe).total:,} parameters and "
+            f"{states / 1e9:,.1f} GB for a batch of {rows:,} rows, but the machine has {there / 1e9:,.1f} GB; "
+            "choose a smaller shape or fewer --rows"
+        )
+
+
 def calibrated(recipe: Recipe, job: Job) -> Recipe:
     """Time a few real steps on a throw-away model; turn minutes into steps."""
+    check_memory(recipe)
     model = make_model(recipe)
     trial = replace(recipe.training, steps=1_000_000)
     optimisers = make_optimisers(model, trial)
@@ -120,22 +140,23 @@ def calibrated(recipe: Recipe, job: Job) -> Recipe:
     )
 
 
-def cost_line(recipe: Recipe) -> str:
-    """Say in one line what the run costs on this machine."""
+def cost_line(recipe: Recipe, done: int = 0) -> str:
+    """Say in one line what the run, or what is left of it, costs on this machine."""
     cost, training = recipe.cost, recipe.training
-    evaluations = len(evaluation_steps(training))
-    minutes = (training.steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
+    evaluations = sum(step >= done for step in evaluation_steps(training))
+    steps = training.steps - done
+    minutes = (steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
     rows = training.rows * training.accumulate
     unit = f"{rows * recipe.shape.context:,} tokens" if not recipe.labels else f"{rows} texts"
     return (
         f"{recipe.preset}: {int(cost['parameters']):,} parameters; about {cost['peak_gigabytes']:.1f} GB of memory "
-        f"and {_duration(minutes)} here, for {training.steps:,} steps of {unit}"
+        f"and {_duration(minutes)} here, for {steps:,} steps of {unit}"
     )
 
 
 def _duration(minutes: float) -> str:
     if minutes < 1.5:
-        return f"{max(1, round(60 * minutes))} seconds"
+        return f"{max(2, round(60 * minutes))} seconds"
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
 
 
@@ -190,6 +211,8 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
             standing.step = step.number
             standing.seconds += step.seconds
             progress.step(step)
+            if not math.isfinite(step.loss):
+                raise UserError(_diverged(run, step, standing))
             now = time.monotonic()
             if now - logged > LOG_EVERY_SECONDS or step.number in due or step.number <= 20:
                 run.log(_entry(step, standing))
@@ -206,6 +229,15 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
                 tell(f"stopping early: no better score in {standing.stale} evaluations")
                 break
     run.mark_finished()
+
+
+def _diverged(run: Run, step: Step, standing: _Standing) -> str:
+    training = run.recipe.training
+    kept = f"; the weights of step {standing.best['step']:,} are kept" if standing.best else ""
+    return (
+        f"training diverged: the loss of step {step.number:,} is {step.loss}; start again with a lower --rate "
+        f"(it was {training.rate:g}) or --matrix-rate ({training.matrix_rate:g}){kept}"
+    )
 
 
 def _entry(step: Step, standing: _Standing) -> dict[str, Any]:

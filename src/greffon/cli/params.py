@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Number, OptionalRun, parse
+from greffon.cli.parsing import Number, OptionalRun, ShapeSettings, Word, given, parse
 
 
 @dataclass(frozen=True)
@@ -14,13 +14,15 @@ class Args:
 
     run: OptionalRun = None
     """A run directory; without one, the preset is accounted for."""
-    preset: str = "compact"
+    preset: Word = None
+    """compact (default) or lab."""
     vocabulary: Number = None
     """Tokens of the vocabulary (default: the preset's)."""
     classes: Number = None
     """Count a classifier with this many classes instead of a language model."""
     json: bool = False
     """Print JSON."""
+    shape: ShapeSettings = field(default_factory=ShapeSettings)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
@@ -29,7 +31,8 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.ledger import params
 
-    ledger = params(args.run, preset=args.preset, vocabulary=args.vocabulary, classes=args.classes)
+    what = {"preset": args.preset, "vocabulary": args.vocabulary, "classes": args.classes}
+    ledger = params(args.run, **what, **given(args.shape))  # type: ignore[arg-type]
     if args.json:
         say_out(json.dumps(ledger.as_dict(), ensure_ascii=False))
         return

@@ -10,6 +10,7 @@ import inspect
 import io
 import itertools
 import os
+import re
 import textwrap
 import tomllib
 from collections.abc import Sequence
@@ -18,11 +19,12 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
-from greffon.config import Graft, Shape, Training
+from greffon.config import Graft, Shape, Training, read_value
 from greffon.errors import UserError, did_you_mean
 
 Args = TypeVar("Args")
 
+_ABOUT_CONFIG = "With --config FILE.toml, settings come from a file; the command line wins over it."
 _OWN = {"steps", "minutes", "seed", "freeze"}
 """Fields that commands offer under the same name by themselves."""
 
@@ -59,17 +61,19 @@ def _settings(name: str, *kinds: type) -> type:
 
 
 Settings = _settings("Settings", Shape, Training)
+ShapeSettings = _settings("ShapeSettings", Shape)
 GraftSettings = _settings("GraftSettings", Graft, Shape, Training)
 
 
 Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
-Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…")]
+Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…", help_behavior_hint="")]
+Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
 Prompt = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
 File = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")]
+OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]", help_behavior_hint="")]
 
 
+Word = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
 Minutes = Annotated[float | None, tyro.conf.arg(metavar="M", help_behavior_hint="")]
 OptionalFile = Annotated[Path | None, tyro.conf.arg(metavar="F", help_behavior_hint="")]
@@ -92,6 +96,7 @@ def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:
             made: Args = tyro.cli(  # type: ignore[assignment]
                 kind,
                 prog=f"greffon {command}",
+                description=f"{kind.__doc__}\n\n{_ABOUT_CONFIG}",
                 args=words,
                 default=default,
                 config=(
@@ -138,21 +143,34 @@ def _with_config(kind: type[Args], path: Path) -> Args:
     defaults: dict[str, Any] = {}
     known: list[str] = []
     for f in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if f.type in (Settings, GraftSettings):
+        if f.type in (Settings, ShapeSettings, GraftSettings):
             names = [g.name for g in dataclasses.fields(f.type)]
             known += names
-            defaults[f.name] = f.type(**{name: flat[name] for name in names if name in flat})
+            defaults[f.name] = f.type(
+                **{name: _checked(f.type, name, flat[name], path) for name in names if name in flat}
+            )
             continue
         known.append(f.name)
         if f.name in flat:
-            value = flat[f.name]
-            defaults[f.name] = tuple(value) if isinstance(value, list) else value
+            defaults[f.name] = _checked(kind, f.name, flat[f.name], path)
         elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
             defaults[f.name] = tyro.MISSING
     for name in flat:
         if name not in known:
             raise UserError(f"{path}: unknown setting {name!r}{did_you_mean(name, known)}")
     return kind(**defaults)
+
+
+def _checked(kind: type, name: str, value: Any, path: Path) -> Any:
+    """Check a value of a TOML file as strictly as a recipe's."""
+    wanted = get_type_hints(kind)[name]
+    parts = get_args(wanted) if type(None) in get_args(wanted) else (wanted,)
+    if Path in parts or Path in get_args(wanted):
+        wanted = str
+    return read_value(wanted, value, f"{path}: {name}")
+
+
+KINDS = {"INT": "whole number", "FLOAT": "number", "N": "whole number", "M": "number"}
 
 
 def _one_sentence(box: str, command: str) -> str:
@@ -168,8 +186,25 @@ def _one_sentence(box: str, command: str) -> str:
         elif line and not line.startswith("- <class"):
             sections[-1].append(line)
     said, *others = (" ".join(section) for section in sections)
-    said = said.removesuffix("Got errors:").replace("(required)", "").replace("{None}|", "").strip().rstrip(".:")
-    for other in others:
-        if other.startswith("Perhaps you meant: "):
-            said += f"; did you mean {other.split()[3]}?"
-    return f"{said} (see `greffon {command} --help`)"
+    meant = [other.split()[3] for other in others if other.startswith("Perhaps you meant: ")]
+    return f"{_reword(said, meant)} (see `greffon {command} --help`)"
+
+
+def _reword(said: str, meant: list[str]) -> str:
+    """Say in our own words what tyro found."""
+    if found := re.match(r"invalid choice '(.*)' for argument '(\S+)'. Expected one of \((.*)\)", said):
+        choices = [choice.strip("' ") for choice in found[3].split(",")]
+        known = [choice for choice in choices if choice and choice != "None"]
+        return f"{found[2]}: unknown choice {found[1]!r}{did_you_mean(found[1], known)}"
+    if found := re.match(r"Error parsing (\S+): no type matching (\S+) could be instantiated from \['(.*?)'\]", said):
+        kind = found[2].removeprefix("{None}|")
+        return f"{found[1]}: {found[3]!r} is no {KINDS.get(kind, kind)}"
+    if found := re.match(r"Error parsing (\S+): .*invalid literal for int\(\) with base 10: '(.*?)'", said):
+        return f"{found[1]}: {found[2]!r} is no whole number"
+    if found := re.match(r"Unrecognized options: (\S+?)(,|$)", said):
+        if not found[1].startswith("-"):
+            return f"unexpected word {found[1]!r}; put a text with spaces in quotes"
+        return f"unknown option {found[1]}" + (f"; did you mean {meant[0]}?" if meant else "")
+    if found := re.match(r"Missing from greffon \w+: (\S+)", said):
+        return f"{found[1]} is missing"
+    return said.rstrip(".:")

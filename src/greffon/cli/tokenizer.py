@@ -32,4 +32,5 @@ def main(words: Sequence[str]) -> None:
     made = tokenizer(
         args.texts, out=args.out, vocabulary=args.vocabulary, text_column=args.text_column, force=args.force
     )
-    say_out(f"{args.out}: {made.size:,} tokens")
+    there = args.out / "tokenizer.json" if args.out.is_dir() else args.out
+    say_out(f"{there}: {made.size:,} tokens")

@@ -28,6 +28,8 @@ def find_files(sources: Sequence[str | Path]) -> list[Path]:
     """The files that files, folders, globs and `hf:owner/name` stand for, in order, each once."""
     found: dict[Path, Path] = {}
     for source in sources:
+        if not str(source).strip():
+            raise UserError("an empty name stands for no text; give files, folders or globs")
         for path in _expand(str(source)):
             # The folder is resolved, the name is not: the Hub's cache keeps the suffix in the link's name.
             found.setdefault(path.parent.resolve() / path.name, path)

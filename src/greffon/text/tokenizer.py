@@ -30,6 +30,10 @@ _ROLE_NAMES = (
 )
 
 
+LARGEST = 1_000_000
+"""Tokens of a vocabulary at most; a larger number is a slip of the finger."""
+
+
 class Tokenizer:
     """Six roles around a vocabulary of `size` ids.
 
@@ -56,6 +60,11 @@ class Tokenizer:
         self.byte_lengths = np.array([len(piece) for piece in self._bytes], dtype=np.int64)
         self.byte_lengths.setflags(write=False)
 
+    @property
+    def lossless(self) -> bool:
+        """Whether it gives back texts as they were, rare characters and spaces included."""
+        return all(self.decode(self.encode(text)) == text for text in ("Où ? Là.", " a  b\n", "☃ \U0001f389 ẞ"))
+
     def _role(self, name: str, names: Sequence[str]) -> int:
         """The id of one role; a vocabulary without it grows by one."""
         pieces = self._backend.pieces
@@ -72,6 +81,8 @@ class Tokenizer:
     def train(cls, texts: Iterable[str], vocabulary: int) -> "Tokenizer":
         """Learn byte-level BPE with `vocabulary` ids, specials included; the texts are streamed."""
         least = 256 + len(SPECIALS)
+        if vocabulary > LARGEST:
+            raise UserError(f"a vocabulary of {vocabulary} is beyond reason; choose {LARGEST:,} at most")
         if vocabulary < least:
             raise UserError(
                 f"a vocabulary of {vocabulary} is too small: the 256 bytes and the {len(SPECIALS)} special "
