@@ -28,7 +28,7 @@ PLAIN = {
 }
 """One thread, and none of the vector instructions that differ from one CPU to another."""
 
-STEPS, ROWS, LENGTH, VOCABULARY = 20, 2, 32, 300
+STEPS, ROWS, LENGTH, VOCABULARY = 20, 2, 24, 200
 
 
 def losses(name: str, objective: str) -> list[str]:
