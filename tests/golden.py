@@ -39,7 +39,7 @@ def losses(name: str, objective: str) -> list[str]:
     training = dataclasses.replace(base, steps=100, rows=ROWS)
     labels = ("no", "yes") if objective == "classify" else ()
     graft = preset.graft if labels else None
-    model = make_model(Recipe(objective, name, shape, training, Data(), VOCABULARY, "", graft, labels))
+    model = make_model(Recipe(objective, name, shape, training, Data(), VOCABULARY, graft=graft, labels=labels))
     kind = Causal(0, 1, LENGTH, np.ones(VOCABULARY)) if objective == "causal" else Classify(0)
 
     def batches(step: int) -> list:

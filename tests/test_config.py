@@ -13,7 +13,15 @@ from greffon.recipes import PRESETS, preset
 def make(name: str) -> Recipe:
     found = PRESETS[name]()
     return Recipe(
-        "classify", name, found.shape, found.training, Data(train=("a.csv",)), 100, "runs/x", Graft(), ("n", "p")
+        "classify",
+        name,
+        found.shape,
+        found.training,
+        Data(train=("a.csv",)),
+        100,
+        origin="runs/x",
+        graft=Graft(),
+        labels=("n", "p"),
     )
 
 

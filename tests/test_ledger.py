@@ -51,7 +51,7 @@ grafts = st.builds(Graft, pooling=st.sampled_from(["last", "mean", "mean-max"]),
 @given(shapes, st.integers(2, 9), grafts)
 def test_formulas_equal_tensors_of_classifiers(shape: Shape, classes: int, graft: Graft) -> None:
     labels = tuple(map(str, range(classes)))
-    recipe = Recipe("classify", "compact", shape, Training(), Data(), 50, "", graft, labels)
+    recipe = Recipe("classify", "compact", shape, Training(), Data(), 50, graft=graft, labels=labels)
     ledger = Ledger((*body_components(shape, 50), class_head_component(shape, classes, graft)))
     assert ledger.total == tensors(recipe)
 
