@@ -31,7 +31,7 @@ LARGEST = {"layers": 1000, "width": 100_000, "heads": 1000, "feed_forward": 1_00
 class Shape:
     """The form of a body."""
 
-    layers: int = 4
+    layers: int = 3
     """Number of blocks."""
     width: int = 128
     """Features of a hidden state."""

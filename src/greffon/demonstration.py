@@ -33,8 +33,8 @@ class Budget:
     """How much the demo trains; the figures of the README come from the default."""
 
     vocabulary: int = 4000
-    steps: int = 1200
-    epochs: int = 6
+    steps: int = 1500
+    epochs: int = 8
     seeds: int = 3
     reviews: int = 25_000
 

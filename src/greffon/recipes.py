@@ -27,7 +27,7 @@ def compact() -> Preset:
         shape=Shape(),
         training=Training(),
         graft=Graft(),
-        finetuning=Training(rows=16, rate=1e-3, matrix_rate=2e-3, warmup=20),
+        finetuning=Training(rows=16, optimiser="adamw", rate=1e-3, warmup=20),
         finetuning_dropout=0.1,
         adaptation=Training(rate=2e-3, matrix_rate=2e-3, warmup=20, steps=300),
         objectives=("causal",),
@@ -56,7 +56,7 @@ def lab() -> Preset:
         shape=shape,
         training=replace(default.training, optimiser="adamw", rate=1e-3, warmup=200),
         graft=Graft(pooling="last"),
-        finetuning=replace(default.finetuning, optimiser="adamw", rate=3e-4),
+        finetuning=replace(default.finetuning, rate=3e-4),
         adaptation=replace(default.adaptation, optimiser="adamw", rate=3e-4),
     )
 
