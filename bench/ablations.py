@@ -1,9 +1,10 @@
-"""One change at a time to the compact preset: held-out bits per byte after equal CPU time, over seeds.
+"""One change at a time to the compact preset: held-out bits per byte after equal tokens, over seeds.
 
-    python bench/ablations.py TEXT… [--seconds 120] [--seeds 2] [--only NAME …]
+    python bench/ablations.py TEXT… [--tokens 500000] [--seeds 2] [--only NAME …]
 
-Every variant trains in one thread for the same CPU seconds, turned into steps by timing its first
-steps; variants alternate within a seed. Results are printed as Markdown and appended to a JSON file.
+Every variant trains in one thread; variants alternate within a seed. Speed stands beside, as a share of
+the first variant's, because what learns more a token may still learn less a minute. Results are printed
+as Markdown and kept in a JSON file.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import json
 import statistics
 import time
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -63,26 +63,19 @@ def recipe_of(change: dict[str, Any], data: Data, vocabulary: int, seed: int) ->
     return Recipe("causal", change.get("preset", "compact"), shape, training, data, vocabulary)
 
 
-def measure(recipe: Recipe, tokenizer: Tokenizer, seconds: float) -> dict[str, float]:
-    """Train one variant for so many CPU seconds and score it on held-out text."""
+def measure(recipe: Recipe, tokenizer: Tokenizer, tokens: int) -> dict[str, float]:
+    """Train one variant on so many tokens and score it on held-out text."""
+    rows = recipe.training.rows * recipe.shape.context
+    training = replace(recipe.training, steps=max(1, tokens // rows))
     job = causal(recipe, tokenizer)
-    times: list[float] = []
-    trial = make_model(recipe)
-    endless = replace(recipe.training, steps=10**6)
-    before = time.process_time()
-    for _ in islice(fit(trial, job.objective, job.batches, make_optimisers(trial, endless), endless), 12):
-        now = time.process_time()
-        times.append(now - before)
-        before = now
-    training = replace(recipe.training, steps=max(20, int(seconds / statistics.median(times[3:]))))
     model = make_model(recipe)
     started = time.process_time()
-    targets = sum(s.targets for s in fit(model, job.objective, job.batches, make_optimisers(model, training), training))
+    for _ in fit(model, job.objective, job.batches, make_optimisers(model, training), training):
+        pass
     spent = time.process_time() - started
     return {
         "bits_per_byte": job.evaluate(model)["bits_per_byte"],
-        "cpu_seconds": spent,
-        "tokens": targets,
+        "tokens_per_cpu_second": training.steps * rows / spent,
         "parameters": sum(p.numel() for p in model.parameters()),
     }
 
@@ -93,7 +86,7 @@ def main() -> None:
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--mix", type=int, nargs="*", default=[])
     parser.add_argument("--vocabulary", type=int, default=compact().vocabulary)
-    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--tokens", type=int, default=500_000)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=list(VARIANTS))
     parser.add_argument("--out", type=Path, default=Path("ablations.json"))
@@ -106,17 +99,18 @@ def main() -> None:
     for seed in range(args.seeds):
         for name in args.only:
             recipe = recipe_of(VARIANTS[name], data, tokenizer.size, seed)
-            found.setdefault(name, []).append(measure(recipe, tokenizer, args.seconds))
+            found.setdefault(name, []).append(measure(recipe, tokenizer, args.tokens))
             args.out.write_text(json.dumps(found, indent=1))
             print(f"seed {seed}, {name}: {found[name][-1]}", flush=True)
-    print("\n| variant | bits per byte, by seed | mean | CPU s | tokens | parameters |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("\n| variant | bits per byte, by seed | mean | speed | parameters |")
+    print("| --- | --- | --- | --- | --- |")
+    first = statistics.mean(run["tokens_per_cpu_second"] for run in next(iter(found.values())))
     for name, runs in found.items():
         scores = [run["bits_per_byte"] for run in runs]
-        mean = {key: statistics.mean(run[key] for run in runs) for key in runs[0]}
+        speed = statistics.mean(run["tokens_per_cpu_second"] for run in runs) / first
         print(
-            f"| {name} | {', '.join(f'{score:.3f}' for score in scores)} | {mean['bits_per_byte']:.3f} | "
-            f"{mean['cpu_seconds']:.0f} | {mean['tokens'] / 1e6:.2f} M | {mean['parameters'] / 1e6:.2f} M |"
+            f"| {name} | {', '.join(f'{score:.3f}' for score in scores)} | {statistics.mean(scores):.3f} | "
+            f"{speed:.2f} × | {runs[0]['parameters'] / 1e6:.2f} M |"
         )
 
 

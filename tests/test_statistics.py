@@ -129,3 +129,10 @@ def test_class_figures_agree_with_scikit_learn(pairs):
         assert (score.precision, score.recall, score.f1, score.support) == pytest.approx(
             tuple(column[index] for column in columns)
         )
+
+
+def test_wilson_interval_holds_the_share_itself() -> None:
+    for n in range(1, 400):
+        for correct in (0, n // 3, n - 1, n):
+            low, high = wilson_interval(correct, n)
+            assert 0 <= low <= correct / n <= high <= 1

@@ -106,7 +106,8 @@ def wilson_interval(correct: int, n: int) -> Interval:
     share, z2 = correct / n, _Z95**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = _Z95 / (1 + z2 / n) * float(np.sqrt(share * (1 - share) / n + z2 / (4 * n * n)))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # Rounding must not leave the share itself outside: all right ends at exactly 1.
+    return min(share, max(0.0, centre - half)), max(share, min(1.0, centre + half))
 
 
 def confusion(gold: Sequence[str], predicted: Sequence[str], classes: Sequence[str]) -> list[list[int]]:
