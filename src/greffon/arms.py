@@ -13,6 +13,7 @@ import torch
 
 from greffon.config import Data
 from greffon.finetuning import graft_recipe, prepare
+from greffon.ledger import params_of_run
 from greffon.predict import probabilities
 from greffon.results import EpochScore, SeedOutcome
 from greffon.run import Run, read_json, write_json
@@ -138,6 +139,6 @@ def outcome(arm: Arm) -> SeedOutcome:
         chosen_epoch=-(-arm.run.scores["step"] // epoch),
         predictions=[recipe.labels[i] for i in picked],
         probabilities=[row[i] for row, i in zip(chances, picked, strict=True)],
-        parameters=sum(p.numel() for p in arm.run.load_model().parameters()),
+        parameters=params_of_run(arm.run).total,
         seconds=curve[-1].seconds,
     )

@@ -22,7 +22,8 @@ from greffon.arms import SCRATCH, Arm, make_arms, outcome, train_all
 from greffon.config import Data
 from greffon.errors import UserError
 from greffon.figures import accuracy_figure, labels_figure, save
-from greffon.finetuning import check
+from greffon.files import write_atomically
+from greffon.finetuning import check, labelled_data
 from greffon.lint import overlap
 from greffon.progress import say
 from greffon.report import report
@@ -80,14 +81,8 @@ def compare(
     for name, least in (("seeds", seeds), ("epochs", epochs), ("jobs", 1 if jobs is None else jobs)):
         if least < 1:
             raise UserError(f"{name} is {least}; choose 1 or more")
-    data = Data(
-        train=(str(Path(train).resolve()),),
-        valid=() if valid is None else (str(Path(valid).resolve()),),
-        test=() if test is None else (str(Path(test).resolve()),),
-        hold_out_test=test is None,
-        text_column=text_column,
-        label_column=label_column,
-    )
+    data = labelled_data(train, valid, test, text_column, label_column)
+    data = replace(data, hold_out_test=test is None)
     splits = load_splits(data)
     first = next(iter(sources.values()))
     findings = check(splits, first, settings.get("context") or first.recipe.shape.context)
@@ -97,6 +92,7 @@ def compare(
     asked = {
         "runs": {name: str(run.path.resolve()) for name, run in sources.items()},
         "data": {"train": str(train), "valid": str(valid), "test": str(test)},
+        "columns": [text_column, label_column],
         "epochs": epochs,
         "adapt": adapt,
         "unfreeze": unfreeze,
@@ -108,7 +104,7 @@ def compare(
     train_all(arms, jobs, tell)
     results = gather(arms, splits, data, sizes, [asdict(finding) for finding in findings], asked, seeds)
     write_json(path / "results.json", results)
-    (path / "report.html").write_text(report(results), encoding="utf-8")
+    write_atomically(path / "report.html", report(results).encode())
     save(accuracy_figure(results), path / "accuracy.png")
     if results["label_curve"]:
         save(labels_figure(results), path / "labels.png")

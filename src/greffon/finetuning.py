@@ -44,13 +44,7 @@ def finetune(
     `Shape` (dropout, context) and `Training`.
     """
     source = Run.open(run)
-    data = Data(
-        train=(str(Path(train).resolve()),),
-        valid=() if valid is None else (str(Path(valid).resolve()),),
-        test=() if test is None else (str(Path(test).resolve()),),
-        text_column=text_column,
-        label_column=label_column,
-    )
+    data = labelled_data(train, valid, test, text_column, label_column)
     splits = load_splits(data)
     recipe = graft_recipe(
         source, data, splits, epochs=epochs, seed=seed, freeze=freeze, unfreeze=unfreeze, settings=settings
@@ -61,6 +55,23 @@ def finetune(
             say(f"{finding.severity}: {finding.message}")
     with room_for(out, force) as path:
         return carry_out(prepare(source, recipe, path, adapt=adapt), quiet=quiet)
+
+
+def labelled_data(
+    train: str | Path, valid: str | Path | None, test: str | Path | None, text_column: str, label_column: str
+) -> Data:
+    """Name labelled files so that a run can be resumed from any folder."""
+
+    def named(file: str | Path | None) -> tuple[str, ...]:
+        return () if file is None else (str(Path(file).resolve()),)
+
+    return Data(
+        train=named(train),
+        valid=named(valid),
+        test=named(test),
+        text_column=text_column,
+        label_column=label_column,
+    )
 
 
 def check(splits: Splits, source: Run, context: int) -> list[Finding]:
