@@ -17,10 +17,13 @@ _HOME = {
     "finetune": "finetuning",
     "compare": "experiment",
     "demo": "demonstration",
-    "evaluate": "predict",
+    "evaluate": "evaluation",
     "classify": "predict",
     "generate": "predict",
     "generate_many": "predict",
+    "translate": "translation",
+    "translate_best": "translation",
+    "source_attention": "translation",
     "params": "ledger",
     "show": "summary",
     "Run": "run",
@@ -28,9 +31,12 @@ _HOME = {
     "Shape": "config",
     "Training": "config",
     "Decoder": "nn.body",
+    "Encoder": "nn.body",
+    "EncoderDecoder": "nn.encoder_decoder",
     "VocabularyHead": "nn.heads",
     "Model": "nn.model",
     "Causal": "objectives.causal",
+    "Seq2Seq": "objectives.seq2seq",
     "ClassHead": "nn.heads",
     "Classify": "objectives.classify",
     "Comparison": "experiment",
@@ -48,18 +54,21 @@ if TYPE_CHECKING:
     from greffon.config import Training as Training
     from greffon.demonstration import demo as demo
     from greffon.errors import UserError as UserError
+    from greffon.evaluation import evaluate as evaluate
     from greffon.experiment import Comparison as Comparison
     from greffon.experiment import compare as compare
     from greffon.finetuning import finetune as finetune
     from greffon.ledger import params as params
     from greffon.nn.body import Decoder as Decoder
+    from greffon.nn.body import Encoder as Encoder
+    from greffon.nn.encoder_decoder import EncoderDecoder as EncoderDecoder
     from greffon.nn.heads import ClassHead as ClassHead
     from greffon.nn.heads import VocabularyHead as VocabularyHead
     from greffon.nn.model import Model as Model
     from greffon.objectives.causal import Causal as Causal
     from greffon.objectives.classify import Classify as Classify
+    from greffon.objectives.seq2seq import Seq2Seq as Seq2Seq
     from greffon.predict import classify as classify
-    from greffon.predict import evaluate as evaluate
     from greffon.predict import generate as generate
     from greffon.predict import generate_many as generate_many
     from greffon.pretraining import estimate as estimate
@@ -69,6 +78,9 @@ if TYPE_CHECKING:
     from greffon.summary import show as show
     from greffon.text.tokenizer import Tokenizer as Tokenizer
     from greffon.tokenizing import tokenizer as tokenizer
+    from greffon.translation import source_attention as source_attention
+    from greffon.translation import translate as translate
+    from greffon.translation import translate_best as translate_best
 
 
 def __getattr__(name: str) -> Any:

@@ -75,7 +75,7 @@ def test_equals_torch_transformer(place: str) -> None:
     body = make(replace(PAPER, norm_place=place))
     layers = {"num_encoder_layers": 2, "num_decoder_layers": 2, "dim_feedforward": 32}
     theirs = nn.Transformer(16, 2, **layers, dropout=0.0, batch_first=True, norm_first=place == "pre").eval()
-    theirs.encoder.enable_nested_tensor = False
+    theirs.encoder.use_nested_tensor = False
     copy_into_torch(body, theirs)
     # Ours ends in a norm of its own only where the blocks do not.
     theirs.encoder.norm, theirs.decoder.norm = body.encoder.norm, body.decoder.norm

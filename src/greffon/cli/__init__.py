@@ -13,13 +13,14 @@ from greffon.errors import UserError, did_you_mean
 
 COMMANDS = {
     "tokenizer": "train a subword tokenizer on text files",
-    "pretrain": "pretrain a Transformer body on text files",
+    "pretrain": "pretrain a Transformer body on text files, or a translator on pairs",
     "resume": "go on with a run that was stopped, or train it longer",
     "finetune": "graft a class head on a pretrained body and train it on labelled texts",
     "compare": "pretrained against scratch against TF-IDF, over seeds, in one report",
     "evaluate": "score a run on a file",
     "classify": "label texts with a fine-tuned run",
     "generate": "continue a prompt with a causal run",
+    "translate": "translate sentences with a seq2seq run",
     "params": "account for every parameter of a run or a preset",
     "show": "tell what a run is",
     "demo": "the main job on real text that arrives with the install",
