@@ -105,6 +105,8 @@ def graft_recipe(
     base = source.recipe
     if base.objective == "classify":
         raise UserError(f"{source.path} is a classifier; fine-tune the pretrained run that it came from")
+    if base.objective == "seq2seq":
+        raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
     if epochs < 1:
         raise UserError(f"epochs is {epochs}; choose 1 or more")
     check_names(settings, Graft, Shape, Training)

@@ -94,9 +94,9 @@ def small() -> Preset:
     """Build the default for translation: tens of thousands of pairs, two CPU cores, an hour."""
     paper = base()
     shape = replace(
-        paper.shape, layers=4, width=256, heads=4, feed_forward=512, norm_place="pre", dropout=0.3, context=128
+        paper.shape, layers=4, width=128, heads=4, feed_forward=512, norm_place="pre", dropout=0.3, context=128
     )
-    training = replace(paper.training, rate=3e-3, matrix_rate=3e-3, optimiser="muon", warmup=400, evaluate_every=200)
+    training = replace(paper.training, rate=1e-2, matrix_rate=1e-2, optimiser="muon", warmup=400, evaluate_every=200)
     return replace(paper, shape=shape, training=training, vocabulary=8000)
 
 
