@@ -22,7 +22,7 @@ LAYERS = [
     {"report", "arms", "translation"},
     {"evaluation"},
     {"experiment"},
-    {"demonstration"},
+    {"demonstration", "translation_demo"},
     {"cli", "web"},
     {"__init__", "__main__"},
 ]

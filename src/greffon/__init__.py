@@ -17,6 +17,7 @@ _HOME = {
     "finetune": "finetuning",
     "compare": "experiment",
     "demo": "demonstration",
+    "demo_translation": "translation_demo",
     "evaluate": "evaluation",
     "classify": "predict",
     "generate": "predict",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from greffon.translation import source_attention as source_attention
     from greffon.translation import translate as translate
     from greffon.translation import translate_best as translate_best
+    from greffon.translation_demo import demo_translation as demo_translation
 
 
 def __getattr__(name: str) -> Any:
