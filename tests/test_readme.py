@@ -46,7 +46,9 @@ def folder(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def test_the_commands_run_one_after_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = commands()
-    assert {"pretrain", "generate", "finetune", "compare", "classify", "evaluate", "params", "translate"} <= {w[0] for w in found}
+    assert {"pretrain", "generate", "finetune", "compare", "classify", "evaluate", "params", "translate"} <= {
+        w[0] for w in found
+    }
     for words in found:
         code = run(shorten(words))
         assert code == 0, (words, capsys.readouterr().err)

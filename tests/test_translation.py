@@ -258,6 +258,7 @@ def test_a_longer_start_from_another_translator(run: Run, folder: Path, tmp_path
         ({"valid_source": None}, "--valid-target needs --valid-source"),
         ({"source": None, "target": None}, "no pairs to train on"),
         ({"source": "nowhere.en"}, "nowhere.en: there is no such file; check --source"),
+        ({"objective": "causal", "choose_by": "bleu"}, "--choose-by is for translation"),
         ({"objective": "causal"}, "--source is for translation; add --objective seq2seq"),
         ({"preset": "compact"}, "for seq2seq choose small or base"),
         ({"rows": 4}, "use --batch-tokens"),

@@ -257,6 +257,16 @@ def check_names(settings: Mapping[str, Any], *kinds: type, where: str = "") -> N
             raise UserError(f"{where}unknown setting {name!r}{did_you_mean(name, known)}")
 
 
+PAIR_SETTINGS = ("batch_tokens", "label_smoothing", "choose_by")
+
+
+def refuse_pair_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse the settings that mean something to a translator alone."""
+    for name in PAIR_SETTINGS:
+        if settings.get(name) is not None:
+            raise UserError(f"--{name.replace('_', '-')} is for translation (--objective seq2seq); leave it out")
+
+
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise UserError(f"{name} is {value}; choose {least} or more")

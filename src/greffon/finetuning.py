@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from greffon.config import Data, Graft, Recipe, Shape, Training, check_names, override
+from greffon.config import Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
 from greffon.errors import UserError
 from greffon.jobs import steps_of_epoch
 from greffon.lint import Finding, lint
@@ -110,6 +110,7 @@ def graft_recipe(
     if epochs < 1:
         raise UserError(f"epochs is {epochs}; choose 1 or more")
     check_names(settings, Graft, Shape, Training)
+    refuse_pair_settings(settings)
     found = PRESETS[base.preset]()
     form = {name: value for name, value in settings.items() if name in ("dropout", "context")}
     fixed = [name for name in settings if hasattr(base.shape, name) and name not in form]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from greffon.config import Recipe, Shape, Training
+from greffon.config import Recipe, Shape, Training, refuse_pair_settings
 from greffon.errors import UserError
 from greffon.jobs import Job, lowest_loss
 from greffon.objectives.seq2seq import Seq2Seq
@@ -25,6 +25,7 @@ def take_pair_arguments(settings: Mapping[str, Any], objective: str) -> tuple[di
     given = {name: settings[name] for name in (*FILES, *COLUMNS) if settings.get(name) is not None}
     rest = {name: value for name, value in settings.items() if name not in (*FILES, *COLUMNS)}
     if objective != "seq2seq":
+        refuse_pair_settings(rest)
         for name, value in given.items():
             if value != COLUMNS.get(name):
                 raise UserError(f"--{name.replace('_', '-')} is for translation; add --objective seq2seq")
