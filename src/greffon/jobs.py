@@ -17,7 +17,7 @@ from greffon.objectives.classify import Classify
 from greffon.objectives.seq2seq import Seq2Seq
 from greffon.scoring import held_out_accuracy, held_out_bleu, held_out_loss
 from greffon.text.batching import Mixture, Stream, Windows, held_out, length_buckets
-from greffon.text.bitext import Bitext, encode_pairs, pair_buckets, training_pairs, valid_pairs
+from greffon.text.bitext import Bitext, open_pairs, pair_buckets
 from greffon.text.corpora import Labelled
 from greffon.text.splits import Splits, load_splits
 from greffon.text.store import TokenStore, open_store
@@ -206,70 +206,50 @@ class LabelledTexts:
 
 def seq2seq(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     """Batches of pairs by tokens, similar in length on both sides, pass after pass."""
-    training, data, context = recipe.training, recipe.data, recipe.shape.context
+    training = recipe.training
     objective = Seq2Seq(tokenizer.pad, tokenizer.start, tokenizer.end, tokenizer.byte_lengths, training.label_smoothing)
-    pairs = encode_pairs(training_pairs(data), tokenizer, context)
-    digest, held = pairs.digest, pairs
-    if data.valid or data.valid_source:
-        held = encode_pairs(valid_pairs(data), tokenizer, context, "the validation pairs")
-        kept, chosen = np.arange(len(pairs)), np.arange(len(held))
-        digest += "/" + held.digest
-    elif len(pairs) < 2:
-        raise UserError("there is a single pair, so none can be held out; give --valid-source and --valid-target")
-    else:
-        chosen = held_out(len(pairs), HELD_OUT_SHARE, training.seed)
-        kept = np.setdiff1d(np.arange(len(pairs)), chosen)
-    sources, targets = (side.lengths[kept] + 1 for side in (pairs.source, pairs.target))  # with its end
+    pairs, held = open_pairs(recipe.data, tokenizer, recipe.shape.context, HELD_OUT_SHARE, training.seed)
 
     @lru_cache(maxsize=2)
     def buckets(pass_: int) -> list[np.ndarray]:
-        return pair_buckets(sources, targets, training.batch_tokens, training.seed, pass_)
+        return pair_buckets(*pairs.sizes, tokens=training.batch_tokens, seed=training.seed, pass_=pass_)
 
     epoch = -(-len(buckets(0)) // training.accumulate)
 
     def batches(step: int) -> list[Batch]:
         pass_, number = divmod(step, epoch)
-        some = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
-        made = [objective.batch(pairs.pairs(kept[members])) for members in some]
+        chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
+        made = [objective.batch(pairs.pairs(members)) for members in chosen]
         # A smoothed loss says nothing about bits.
         return [replace(batch, bytes=0) for batch in made] if training.label_smoothing else list(made)
 
     return Job(
         objective,
         batches,
-        held_out_translations(recipe, tokenizer, objective, held, _at_most(held, chosen, training.valid_tokens)),
+        score_pairs(recipe, tokenizer, objective, held.at_most(training.valid_tokens)),
         lowest_loss if training.choose_by == "loss" else lambda scores: (scores["bleu"], -scores["loss"]),
-        digest=digest,
+        digest=f"{pairs.digest}/{held.digest}",
         summary=(
-            f"pairs: {len(kept):,} to train on ({sources.sum():,} and {targets.sum():,} tokens), "
-            f"{len(chosen):,} held out"
+            f"pairs: {len(pairs):,} to train on ({pairs.sizes[0].sum():,} and {pairs.sizes[1].sum():,} tokens), "
+            f"{len(held):,} held out"
         ),
         epoch=epoch,
     )
 
 
-def _at_most(pairs: Bitext, chosen: np.ndarray, tokens: int) -> np.ndarray:
-    """Take held-out pairs, spread evenly, until their targets fill the tokens."""
-    sizes = pairs.target.lengths[chosen] + 1
-    count = max(1, min(len(chosen), int(tokens / sizes.mean())))
-    spread: np.ndarray = chosen[np.unique(np.linspace(0, len(chosen) - 1, count).astype(int))]
-    return spread
-
-
-def held_out_translations(
-    recipe: Recipe, tokenizer: Tokenizer, objective: Seq2Seq, pairs: Bitext, chosen: np.ndarray
+def score_pairs(
+    recipe: Recipe, tokenizer: Tokenizer, objective: Seq2Seq, pairs: Bitext
 ) -> Callable[[Model], dict[str, float]]:
     """Make the function that scores a model on held-out pairs: their loss, and BLEU where that chooses."""
-    sources, targets = (side.lengths[chosen] + 1 for side in (pairs.source, pairs.target))
-    parts = pair_buckets(sources, targets, SCORING_TOKENS, seed=0, pass_=0)
-    held = [objective.batch(pairs.pairs(chosen[members])) for members in parts]
-    references = [tokenizer.decode(pairs.target[i]) for i in chosen]
+    parts = pair_buckets(*pairs.sizes, tokens=SCORING_TOKENS, seed=0, pass_=0)
+    held = [objective.batch(pairs.pairs(members)) for members in parts]
+    sources, targets = zip(*pairs.pairs(range(len(pairs))), strict=True)
+    references = [tokenizer.decode(target) for target in targets]
 
     def evaluate(model: Model) -> dict[str, float]:
         scores = held_out_loss(model, objective, held)
         if recipe.training.choose_by == "bleu":
-            texts = [pairs.source[i] for i in chosen]
-            scores["bleu"] = held_out_bleu(model, tokenizer, texts, references, recipe.shape.context)
+            scores["bleu"] = held_out_bleu(model, tokenizer, sources, references, recipe.shape.context)
         return scores
 
     return evaluate

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from greffon.config import Data
 from greffon.errors import UserError
-from greffon.text.bitext import encode_pairs, pair_buckets, training_pairs, valid_pairs
+from greffon.text.bitext import encode_pairs, open_pairs, pair_buckets, training_pairs, valid_pairs
 from greffon.text.tokenizer import Tokenizer
 
 lengths = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60)
@@ -78,6 +78,19 @@ def test_long_sentences_are_cut_and_counted(tokenizer: Tokenizer) -> None:
     with pytest.warns(UserWarning, match="1 of 2 are longer than the context of 8 tokens and were cut"):
         made = encode_pairs(pairs, tokenizer, context=8)
     assert made.source.lengths.max() == 7  # and its end
+
+
+def test_held_out_pairs_are_apart(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("".join(f"dog {i}\n" for i in range(200)))
+    data = Data(source=str(tmp_path / "a"), target=str(tmp_path / "a"))
+    train, held = open_pairs(data, tokenizer, context=20, share=0.05, seed=3)
+    texts = [{tokenizer.decode(left) for left, _ in part.pairs(range(len(part)))} for part in (train, held)]
+    assert (len(train), len(held)) == (190, 10)
+    assert not texts[0] & texts[1]
+    assert len(held.at_most(int(4 * held.sizes[1].mean()) + 1)) == 4
+    (tmp_path / "a").write_text("alone\n")
+    with pytest.raises(UserError, match="a single pair"):
+        open_pairs(data, tokenizer, context=20, share=0.05, seed=3)
 
 
 def test_unequal_files_name_both_counts(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from greffon.config import Data
 from greffon.errors import UserError
 from greffon.randomness import generator
+from greffon.text.batching import held_out
 from greffon.text.corpora import column_pairs, find_files, line_pairs
 from greffon.text.tokenizer import Tokenizer
 
@@ -60,9 +61,36 @@ class Bitext:
     def __len__(self) -> int:
         return len(self.source)
 
+    @property
+    def sizes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of each source and each target, with its end."""
+        return self.source.lengths + 1, self.target.lengths + 1
+
+    def only(self, members: Iterable[int]) -> "Bitext":
+        """Make a bitext of some of the pairs."""
+        members = list(members)
+        source, target = (Side(side[i].tolist() for i in members) for side in (self.source, self.target))
+        return Bitext(source, target, self.digest)
+
+    def at_most(self, tokens: int) -> "Bitext":
+        """Take pairs, spread evenly, until their targets fill the tokens."""
+        count = max(1, min(len(self), int(tokens / self.sizes[1].mean())))
+        return self.only(np.unique(np.linspace(0, len(self) - 1, count).astype(int)).tolist())
+
     def pairs(self, members: Iterable[int]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return some of the pairs."""
         return [(self.source[i], self.target[i]) for i in members]
+
+
+def open_pairs(data: Data, tokenizer: Tokenizer, context: int, share: float, seed: int) -> tuple[Bitext, Bitext]:
+    """Read the pairs to train on, and those held out: the user's, or a share of the training pairs."""
+    whole = encode_pairs(training_pairs(data), tokenizer, context)
+    if data.valid or data.valid_source:
+        return whole, encode_pairs(valid_pairs(data), tokenizer, context, "the validation pairs")
+    if len(whole) < 2:
+        raise UserError("there is a single pair, so none can be held out; give --valid-source and --valid-target")
+    chosen = held_out(len(whole), share, seed)
+    return whole.only(np.setdiff1d(np.arange(len(whole)), chosen).tolist()), whole.only(chosen.tolist())
 
 
 def training_pairs(data: Data) -> Iterator[tuple[str, str]]:
