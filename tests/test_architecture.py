@@ -19,7 +19,7 @@ LAYERS = [
     {"transfer", "ledger"},
     {"train"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
-    {"report", "arms"},
+    {"report", "arms", "embedding"},
     {"experiment"},
     {"demonstration"},
     {"cli", "web"},

@@ -21,6 +21,10 @@ _HOME = {
     "classify": "predict",
     "generate": "predict",
     "generate_many": "predict",
+    "fill": "predict",
+    "embed": "embedding",
+    "nearest": "embedding",
+    "word_vectors": "embedding",
     "params": "ledger",
     "show": "summary",
     "Run": "run",
@@ -28,9 +32,13 @@ _HOME = {
     "Shape": "config",
     "Training": "config",
     "Decoder": "nn.body",
+    "Encoder": "nn.body",
     "VocabularyHead": "nn.heads",
     "Model": "nn.model",
     "Causal": "objectives.causal",
+    "Masked": "objectives.masked",
+    "Masking": "config",
+    "PairHead": "nn.heads",
     "ClassHead": "nn.heads",
     "Classify": "objectives.classify",
     "Comparison": "experiment",
@@ -43,23 +51,31 @@ __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
     from greffon.config import Graft as Graft
+    from greffon.config import Masking as Masking
     from greffon.config import Recipe as Recipe
     from greffon.config import Shape as Shape
     from greffon.config import Training as Training
     from greffon.demonstration import demo as demo
+    from greffon.embedding import embed as embed
+    from greffon.embedding import nearest as nearest
+    from greffon.embedding import word_vectors as word_vectors
     from greffon.errors import UserError as UserError
     from greffon.experiment import Comparison as Comparison
     from greffon.experiment import compare as compare
     from greffon.finetuning import finetune as finetune
     from greffon.ledger import params as params
     from greffon.nn.body import Decoder as Decoder
+    from greffon.nn.body import Encoder as Encoder
     from greffon.nn.heads import ClassHead as ClassHead
+    from greffon.nn.heads import PairHead as PairHead
     from greffon.nn.heads import VocabularyHead as VocabularyHead
     from greffon.nn.model import Model as Model
     from greffon.objectives.causal import Causal as Causal
     from greffon.objectives.classify import Classify as Classify
+    from greffon.objectives.masked import Masked as Masked
     from greffon.predict import classify as classify
     from greffon.predict import evaluate as evaluate
+    from greffon.predict import fill as fill
     from greffon.predict import generate as generate
     from greffon.predict import generate_many as generate_many
     from greffon.pretraining import estimate as estimate

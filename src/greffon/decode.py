@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from greffon.errors import UserError
-from greffon.nn.body import Memory
+from greffon.nn.body import Decoder, Memory
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 
@@ -61,15 +61,16 @@ class Reader:
     """Reads token by token with a memory; at the end of the context it goes on with the later half."""
 
     def __init__(self, model: Model, prompts: Sequence[Sequence[int]], padding: int) -> None:
-        self.model = model
-        self.context = model.body.shape.context
+        assert isinstance(model.body, Decoder), "only a causal body can read on"
+        self.body, self.head = model.body, model.head
+        self.context = self.body.shape.context
         self.read: list[list[int]] = [list(prompt) for prompt in prompts]
         self.padding = padding
         self.memory: Memory | None = None
 
     def _read_all(self) -> Tensor:
         """Read what there is of each row from a fresh memory, padded on the left."""
-        body = self.model.body
+        body = self.body
         longest = max(map(len, self.read))
         kept = self.context if longest <= self.context else self.context // 2
         rows = [row[-kept:] for row in self.read]
@@ -84,7 +85,7 @@ class Reader:
 
     def logits(self) -> Tensor:
         """Return the logits of the next token of each row: (B, V)."""
-        body = self.model.body
+        body = self.body
         if self.memory is None or self.memory.filled == self.context:
             hidden = self._read_all()
         else:
@@ -92,7 +93,7 @@ class Reader:
             tokens = torch.tensor([row[-1:] for row in self.read], device=device)
             positions = (self.memory.filled - self.pads).to(device)
             hidden = body.read_on(tokens, self.memory, torch.ones_like(tokens), positions)
-        out: Tensor = self.model.head(hidden[:, -1])
+        out: Tensor = self.head(hidden[:, -1])
         return out
 
 

@@ -21,10 +21,10 @@ class Memory:
         self.filled = 0
 
 
-class Decoder(nn.Module):
-    """The causal body: each position sees itself and what came before it."""
+class Body(nn.Module):
+    """Embedding × √width, positions, a stack of blocks; what may see what is its children's choice."""
 
-    causal = True
+    causal: bool
 
     def __init__(self, shape: Shape, vocabulary: int) -> None:
         super().__init__()
@@ -32,6 +32,7 @@ class Decoder(nn.Module):
         self.vocabulary = vocabulary
         self.width = shape.width
         self.embedding = nn.Embedding(vocabulary, shape.width)
+        self.segments = nn.Embedding(shape.segments, shape.width) if shape.segments else None
         self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
         self.dropout = nn.Dropout(shape.dropout)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
@@ -60,27 +61,48 @@ class Decoder(nn.Module):
             for last in (block.attention.out, block.feed_forward.down):
                 last.weight.mul_((2 * self.shape.layers) ** -0.5)
 
-    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Return the embeddings × √width with their positions: (B, T) → (B, T, W)."""
+    def embed(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """Return the embeddings × √width with positions and segments: (B, T) → (B, T, W)."""
         x = self.embedding(tokens) * math.sqrt(self.width)
+        if self.segments is not None:
+            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         out: Tensor = self.dropout(self.positions.add(x, positions))
         return out
 
-    def forward(self, tokens: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        documents: Tensor | None = None,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
         """Read whole rows: (B, T) → (B, T, W).
 
         `documents` numbers the document of each token (`PADDING` for padding); without it each row
-        is one document. `positions` counts from the start of each document.
+        is one document. `positions` counts from the start of each document. `segments` tells the
+        two texts of a pair apart, where the body knows segments; without it all is the first one.
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
         mask = None if documents is None else attention_mask(documents, documents, causal=self.causal)
-        x = self.embed(tokens, positions)
+        x = self.embed(tokens, positions, segments)
         rotation = self.positions.rotation(positions)
         for block in self.blocks:
             x = block(x, mask, rotation, causal=self.causal and mask is None)
         out: Tensor = self.norm(x)
         return out
+
+
+class Encoder(Body):
+    """The body that looks both ways: each position sees its whole document."""
+
+    causal = False
+
+
+class Decoder(Body):
+    """The causal body: each position sees itself and what came before it."""
+
+    causal = True
 
     def remember(self, rows: int, length: int) -> Memory:
         """Make an empty memory for `length` tokens in each of `rows` rows."""

@@ -5,13 +5,13 @@ import math
 import torch
 from torch import Tensor, nn
 
-from greffon.nn.body import Decoder
+from greffon.nn.body import Body
 
 
 class Model(nn.Module):
     """A body with a head on it: `Model(body, VocabularyHead(body.width, vocabulary))`."""
 
-    def __init__(self, body: Decoder, head: nn.Module) -> None:
+    def __init__(self, body: Body, head: nn.Module) -> None:
         super().__init__()
         self.body = body
         self.head = head
