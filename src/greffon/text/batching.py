@@ -77,7 +77,7 @@ class Stream:
 class Windows:
     """A stream cut into windows of `length` + 1 tokens, shuffled anew for every pass.
 
-    Each pass also shifts where the cuts fall, so that no token is always at a window's edge.
+    Each pass also shifts where the cuts fall, as far as the tokens left over by whole windows allow.
     """
 
     def __init__(self, stream: Stream, length: int, seed: int) -> None:
