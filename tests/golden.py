@@ -11,14 +11,17 @@ import numpy as np
 import torch
 
 from greffon.assembly import make_model
-from greffon.config import Data, Recipe
+from greffon.config import Data, Masking, Recipe
 from greffon.fit import fit
+from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
+from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.seq2seq import Seq2Seq
 from greffon.optim import make_optimisers
 from greffon.randomness import generator
 from greffon.recipes import PRESETS
+from greffon.text.sentence_pairs import Pair
 
 PLAIN = {
     "OMP_NUM_THREADS": "1",
@@ -37,35 +40,53 @@ def losses(name: str, objective: str) -> list[str]:
     preset = PRESETS[name]()
     shape = dataclasses.replace(preset.shape, context=LENGTH, dropout=0.1)
     base = preset.finetuning if objective == "classify" else preset.training
-    training = dataclasses.replace(base, steps=100, rows=ROWS)
-    labels = ("no", "yes") if objective == "classify" else ()
-    graft = preset.graft if labels else None
-    model = make_model(Recipe(objective, name, shape, training, Data(), VOCABULARY, graft=graft, labels=labels))
-    ones = np.ones(VOCABULARY)
-    kinds = {
-        "causal": Causal(0, 1, LENGTH, ones),
-        "classify": Classify(0),
-        "seq2seq": Seq2Seq(0, 1, 2, ones, training.label_smoothing),
-    }
-    kind = kinds[objective]
+    recipe = Recipe(objective, name, shape, dataclasses.replace(base, steps=100, rows=ROWS), Data(), VOCABULARY)
+    if objective == "classify":
+        recipe = dataclasses.replace(recipe, graft=preset.graft, labels=("no", "yes"))
+        classify = Classify(0)
 
-    def batches(step: int) -> list:
+        def batch(texts: list, random: np.random.Generator) -> Batch:
+            return classify.batch(texts, random.integers(0, 2, ROWS).tolist())
+
+        kind = classify
+    elif objective == "masked":
+        # Both of its losses at once: hidden tokens, and pairs.
+        shape = dataclasses.replace(shape, segments=2)
+        recipe = dataclasses.replace(recipe, shape=shape, body="encoder", masking=Masking(next_sentence=True))
+        masked = Masked(Roles(0, 1, 2, 3, 4, 5), np.arange(6, VOCABULARY), np.ones(VOCABULARY), LENGTH, 0.15)
+
+        def batch(texts: list, random: np.random.Generator) -> Batch:
+            return masked.pair_batch([[Pair(t[:4], t[4:], bool(random.integers(2)))] for t in texts], random)
+
+        kind = masked
+    elif objective == "seq2seq":
+        translate = Seq2Seq(0, 1, 2, np.ones(VOCABULARY), recipe.training.label_smoothing)
+
+        def batch(texts: list, random: np.random.Generator) -> Batch:
+            return translate.batch([(text[:-2], text[::-1][1:]) for text in texts])
+
+        kind = translate
+    else:
+        causal = Causal(0, 1, LENGTH, np.ones(VOCABULARY))
+
+        def batch(texts: list, random: np.random.Generator) -> Batch:
+            return causal.batch(texts)
+
+        kind = causal
+
+    def batches(step: int) -> list[Batch]:
         random = generator(0, "golden", step)
         texts = [random.integers(1, VOCABULARY, random.integers(8, LENGTH + 1)) for _ in range(ROWS)]
-        if objective == "classify":
-            return [kind.batch(texts, random.integers(0, 2, ROWS).tolist())]
-        if objective == "seq2seq":
-            return [kind.batch([(text[:-2], text[::-1][1:]) for text in texts])]
-        return [kind.batch(texts)]
+        return [batch(texts, random)]
 
-    steps = fit(model, kind, batches, make_optimisers(model, training), training)
+    model = make_model(recipe)
+    steps = fit(model, kind, batches, make_optimisers(model, recipe.training), recipe.training)
     return [step.loss.hex() for step in itertools.islice(steps, STEPS)]
 
 
 def goals(name: str) -> list[str]:
     """Name what a preset is trained for."""
-    served = list(PRESETS[name]().objectives)
-    return served if "seq2seq" in served else [*served, "classify"]
+    return ["seq2seq"] if "seq2seq" in PRESETS[name]().objectives else ["causal", "classify", "masked"]
 
 
 def main() -> None:
@@ -73,7 +94,7 @@ def main() -> None:
     if not PLAIN.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **PLAIN})
     torch.set_num_threads(1)
-    # `base` is `small` and more of it: too large to try on every run of the tests.
+    # `base` is `small` and more of it: too large to try whenever the tests run.
     names = [name for name in PRESETS if name != "base"]
     pairs = [(name, objective) for name in names for objective in goals(name)]
     found = {

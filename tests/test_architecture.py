@@ -19,7 +19,7 @@ LAYERS = [
     {"transfer", "ledger", "pair_recipes"},
     {"train"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
-    {"report", "arms", "translation"},
+    {"report", "arms", "embedding", "translation"},
     {"evaluation"},
     {"experiment"},
     {"demonstration", "translation_demo"},

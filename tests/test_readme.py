@@ -24,14 +24,18 @@ def shorten(words: list[str]) -> list[str]:
     if words[0] == "pretrain":
         cut = words.index("--minutes")
         size = ["--batch-tokens", "200"] if "seq2seq" in words else ["--rows", "4"]
-        return [*words[:cut], *words[cut + 2 :], "--steps", "5", "--vocabulary", "400", *SMALL, *size]
+        vocabulary = [] if "--tokenizer" in words else ["--vocabulary", "400"]
+        return [*words[:cut], *words[cut + 2 :], "--steps", "5", *vocabulary, *SMALL, *size]
+    if words[0] == "compare":
+        return [*words, "--seeds", "1"] if "--seeds" not in words else words
     return words
 
 
 @pytest.fixture
 def folder(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "texts").mkdir()
-    corpus.rename(tmp_path / "texts" / "a.txt")
+    two_sentences = corpus.read_text(encoding="utf-8").replace(", puis ", ". Puis ")
+    (tmp_path / "texts" / "a.txt").write_text(two_sentences, encoding="utf-8")
     random = generator(0, "readme")
     for name in ("train", "valid", "test"):
         rows = [("beau", "positive") if random.random() < 0.5 else ("nul", "negative") for _ in range(40)]

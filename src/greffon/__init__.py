@@ -22,6 +22,10 @@ _HOME = {
     "classify": "predict",
     "generate": "predict",
     "generate_many": "predict",
+    "fill": "predict",
+    "embed": "embedding",
+    "nearest": "embedding",
+    "word_vectors": "embedding",
     "translate": "translation",
     "translate_best": "translation",
     "source_attention": "translation",
@@ -37,6 +41,9 @@ _HOME = {
     "VocabularyHead": "nn.heads",
     "Model": "nn.model",
     "Causal": "objectives.causal",
+    "Masked": "objectives.masked",
+    "Masking": "config",
+    "PairHead": "nn.heads",
     "Seq2Seq": "objectives.seq2seq",
     "ClassHead": "nn.heads",
     "Classify": "objectives.classify",
@@ -50,10 +57,14 @@ __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
     from greffon.config import Graft as Graft
+    from greffon.config import Masking as Masking
     from greffon.config import Recipe as Recipe
     from greffon.config import Shape as Shape
     from greffon.config import Training as Training
     from greffon.demonstration import demo as demo
+    from greffon.embedding import embed as embed
+    from greffon.embedding import nearest as nearest
+    from greffon.embedding import word_vectors as word_vectors
     from greffon.errors import UserError as UserError
     from greffon.evaluation import evaluate as evaluate
     from greffon.experiment import Comparison as Comparison
@@ -64,12 +75,15 @@ if TYPE_CHECKING:
     from greffon.nn.body import Encoder as Encoder
     from greffon.nn.encoder_decoder import EncoderDecoder as EncoderDecoder
     from greffon.nn.heads import ClassHead as ClassHead
+    from greffon.nn.heads import PairHead as PairHead
     from greffon.nn.heads import VocabularyHead as VocabularyHead
     from greffon.nn.model import Model as Model
     from greffon.objectives.causal import Causal as Causal
     from greffon.objectives.classify import Classify as Classify
+    from greffon.objectives.masked import Masked as Masked
     from greffon.objectives.seq2seq import Seq2Seq as Seq2Seq
     from greffon.predict import classify as classify
+    from greffon.predict import fill as fill
     from greffon.predict import generate as generate
     from greffon.predict import generate_many as generate_many
     from greffon.pretraining import estimate as estimate

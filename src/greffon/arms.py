@@ -1,6 +1,5 @@
 """The arms of a comparison: one Run for each source of weights, seed and number of labels."""
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -17,6 +16,7 @@ from greffon.ledger import params_of_run
 from greffon.predict import probabilities
 from greffon.results import EpochScore, SeedOutcome
 from greffon.run import Run, read_json, write_json
+from greffon.runtime import available_cores
 from greffon.text.splits import load_splits
 from greffon.train import Interrupted
 from greffon.train import train as carry_out
@@ -91,7 +91,7 @@ def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]
     waiting = [arm for arm in arms if not (arm.run.path / "predictions.json").is_file()]
     if len(waiting) < len(arms):
         tell(f"{len(arms) - len(waiting)} of {len(arms)} trainings are finished already")
-    cores = os.cpu_count() or 1
+    cores = available_cores()
     jobs = max(1, min(jobs or cores, len(waiting)))
     threads = max(1, cores // jobs)
     started, done = time.monotonic(), 0

@@ -3,25 +3,29 @@
 import torch
 
 from greffon.config import Recipe
-from greffon.nn.body import Decoder
+from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.encoder_decoder import EncoderDecoder
-from greffon.nn.heads import ClassHead, VocabularyHead
+from greffon.nn.heads import ClassHead, PairHead, VocabularyAndPairHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.randomness import derive
 
+BODIES: dict[str, type[Body]] = {"decoder": Decoder, "encoder": Encoder}
+
 
 def language_model(recipe: Recipe) -> Model:
-    """A causal body with a vocabulary head on it."""
-    body = Decoder(recipe.shape, recipe.vocabulary)
+    """A body with a vocabulary head on it, and a pair head beside it for next-sentence prediction."""
+    body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
     matrix = body.embedding if recipe.shape.tied else None
     head = VocabularyHead(body.width, recipe.vocabulary, bias=recipe.shape.bias, tied=matrix)
+    if recipe.masking is not None and recipe.masking.next_sentence:
+        return Model(body, VocabularyAndPairHead(head, PairHead(body.width)))
     return Model(body, head)
 
 
 def classifier(recipe: Recipe) -> Model:
-    """A causal body with a class head on it."""
+    """A body with a class head on it."""
     assert recipe.graft is not None
-    body = Decoder(recipe.shape, recipe.vocabulary)
+    body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
     graft = recipe.graft
     head = ClassHead(
         body.width, len(recipe.labels), pooling=graft.pooling, words=graft.words, dropout=graft.head_dropout
@@ -37,7 +41,7 @@ def translator(recipe: Recipe) -> Model:
     return Model(body, head)
 
 
-MODELS = {"causal": language_model, "classify": classifier, "seq2seq": translator}
+MODELS = {"causal": language_model, "masked": language_model, "classify": classifier, "seq2seq": translator}
 
 
 def make_model(recipe: Recipe) -> Model:

@@ -17,12 +17,13 @@ Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "swiglu"]
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
 Positions = Literal["sinusoidal", "rotary", "learned", "none"]
-PretrainingObjective = Literal["causal", "seq2seq"]
-Objective = Literal["causal", "classify", "seq2seq"]
+PretrainingObjective = Literal["causal", "masked", "seq2seq"]
+Objective = Literal["causal", "masked", "classify", "seq2seq"]
+BodyKind = Literal["decoder", "encoder", "encoder-decoder"]
 Optimiser = Literal["adamw", "muon"]
 Decay = Literal["linear", "cosine", "inverse-sqrt", "constant"]
 Choice = Literal["loss", "bleu"]
-Pooling = Literal["last", "mean", "mean-max"]
+Pooling = Literal["cls", "last", "mean", "mean-max"]
 
 LARGEST = {"layers": 1000, "width": 100_000, "heads": 1000, "feed_forward": 1_000_000, "context": 1_000_000}
 """Beyond any machine that this package is for: a larger number is a slip of the finger."""
@@ -56,12 +57,16 @@ class Shape:
     """The share of features that training hides."""
     context: int = 256
     """Tokens of the longest text it is trained on."""
+    segments: int = 0
+    """Kinds of text in a pair that the body tells apart; 0: none."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feed_forward", "context"):
             _at_least(name, getattr(self, name), 1)
             if getattr(self, name) > LARGEST[name]:
                 raise UserError(f"{name} is {getattr(self, name)}; choose {LARGEST[name]} at most")
+        if not 0 <= self.segments <= LARGEST["layers"]:
+            raise UserError(f"segments is {self.segments}; choose 0, or 2 for pairs of texts")
         if self.width % self.heads:
             raise UserError(
                 f"width {self.width} cannot be cut into {self.heads} heads; choose a number that divides it"
@@ -172,11 +177,27 @@ class Data:
 
 
 @dataclass(frozen=True)
+class Masking:
+    """What a masked language model hides, and whether it also judges pairs of texts."""
+
+    mask_rate: float = 0.15
+    """The share of tokens to predict: 80 % of them hidden, 10 % replaced, 10 % left as they are."""
+    whole_words: bool = False
+    """Whether all pieces of a word are chosen together."""
+    next_sentence: bool = False
+    """Whether to learn, too, if one text follows another in the same document."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mask_rate < 1:
+            raise UserError(f"mask_rate is {self.mask_rate}; choose a share between 0 and 1, such as 0.15")
+
+
+@dataclass(frozen=True)
 class Graft:
     """How a class head is grafted on a body."""
 
     pooling: Pooling = "mean-max"
-    """What the head reads: the last real token, the mean, or mean and maximum side by side."""
+    """What the head reads: the first token, the last real one, the mean, or mean and maximum side by side."""
     words: bool = False
     """Whether the head also reads the token embeddings, beside what the body made of them."""
     head_dropout: float = 0.0
@@ -208,6 +229,9 @@ class Recipe:
     """The run whose body the encoder of a translator starts from."""
     decoder_origin: str = ""
     """The run whose body, and head, the decoder of a translator starts from."""
+    body: BodyKind = "decoder"
+    """Whether it reads forward only, both ways, or one text while it writes another."""
+    masking: Masking | None = None
     graft: Graft | None = None
     labels: tuple[str, ...] = ()
     cost: Mapping[str, float] = field(default_factory=dict)

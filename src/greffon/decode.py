@@ -61,9 +61,9 @@ class Reader:
     """Reads token by token with a memory; at the end of the context it goes on with the later half."""
 
     def __init__(self, model: Model, prompts: Sequence[Sequence[int]], padding: int) -> None:
-        assert isinstance(model.body, Decoder)
+        assert isinstance(model.body, Decoder), "only a causal body can read on"
         self.body, self.head = model.body, model.head
-        self.context = model.body.shape.context
+        self.context = self.body.shape.context
         self.read: list[list[int]] = [list(prompt) for prompt in prompts]
         self.padding = padding
         self.memory: Memory | None = None

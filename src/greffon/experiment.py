@@ -1,4 +1,4 @@
-"""Did pretraining pay off? Pretrained, scratch and the classical yardstick on the same data, over seeds.
+"""Did pretraining pay off? Pretrained, scratch and the classical yardsticks on the same data, over seeds.
 
     OUT/
       comparison.json   what was asked for; another question needs another directory, or --force
@@ -13,16 +13,20 @@ A finished arm is not trained again when the command is repeated.
 import importlib.metadata
 import json
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from greffon.arms import SCRATCH, Arm, make_arms, outcome, train_all
 from greffon.config import Data
+from greffon.embedding import embed
 from greffon.errors import UserError
 from greffon.figures import accuracy_figure, labels_figure, save
-from greffon.files import write_atomically
+from greffon.files import sha256, write_atomically
 from greffon.finetuning import check, labelled_data
 from greffon.lint import overlap
 from greffon.progress import say
@@ -30,8 +34,11 @@ from greffon.report import report
 from greffon.results import SeedOutcome, assemble, correctness
 from greffon.run import Run, clear_directory, read_json, write_json
 from greffon.statistics import accuracy_interval
+from greffon.text.corpora import Labelled
 from greffon.text.splits import Splits, load_splits
-from greffon.yardstick import Yardstick, majority, tfidf
+from greffon.yardstick import FROZEN, Yardstick, frozen, frozen_name, majority, tfidf
+
+RESERVED = {SCRATCH, "pretrained", "tfidf", "majority"}
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ def compare(
     asked = {
         "runs": {name: str(run.path.resolve()) for name, run in sources.items()},
         "data": {"train": str(train), "valid": str(valid), "test": str(test)},
+        "contents": [sha256(Path(file)) for file in (train, valid, test) if file is not None],
         "columns": [text_column, label_column],
         "epochs": epochs,
         "adapt": adapt,
@@ -102,7 +110,8 @@ def compare(
     open_directory(path, asked, force)
     arms = list(make_arms(path, sources, data, sizes, seeds, epochs, adapt, unfreeze, settings))
     train_all(arms, jobs, tell)
-    results = gather(arms, splits, data, sizes, [asdict(finding) for finding in findings], asked, seeds)
+    bodies = frozen_vectors(sources, splits)
+    results = gather(arms, bodies, splits, data, sizes, [asdict(finding) for finding in findings], asked, seeds)
     write_json(path / "results.json", results)
     write_atomically(path / "report.html", report(results).encode())
     save(accuracy_figure(results), path / "accuracy.png")
@@ -118,8 +127,11 @@ def name_sources(runs: Sequence[Run]) -> dict[str, Run]:
     if len(runs) == 1:
         return {"pretrained": runs[0]}
     named = {run.name: run for run in runs}
-    if len(named) < len(runs) or set(named) & {SCRATCH, "tfidf", "majority"}:
-        raise UserError("runs that are compared need names of their own; rename a directory")
+    if len(named) < len(runs) or any(name in RESERVED or name.startswith(FROZEN) for name in named):
+        raise UserError(
+            f"runs that are compared need names of their own, other than {', '.join(sorted(RESERVED))} and "
+            f"{FROZEN} …; rename a directory"
+        )
     return named
 
 
@@ -148,23 +160,42 @@ def open_directory(path: Path, asked: Mapping[str, Any], force: bool) -> None:
         raise UserError(f"cannot write {path}: {problem.strerror}; choose another --out") from None
 
 
-def classical(splits: Splits) -> dict[str, Yardstick]:
+Vectors = Mapping[str, np.ndarray]
+"""The vector of each text, by the text."""
+
+
+def frozen_vectors(sources: Mapping[str, Run], splits: Splits) -> dict[str, Vectors]:
+    """Embed every text once with each body as it is, before any fine-tuning."""
+    texts = sorted({example.text for part in (splits.train, splits.valid, splits.test) for example in part})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # lint has told of texts that are cut
+        return {
+            frozen_name(name): dict(zip(texts, embed(run, texts, pool="mean"), strict=True))
+            for name, run in sources.items()
+        }
+
+
+def classical(splits: Splits, bodies: Mapping[str, Vectors]) -> dict[str, Yardstick]:
     """Fit the yardsticks on the same texts."""
 
-    def columns(part: Sequence[Any]) -> tuple[list[str], list[str]]:
+    def columns(part: Sequence[Labelled]) -> tuple[list[str], list[str]]:
         return [example.text for example in part], [example.label for example in part]
 
     train, train_labels = columns(splits.train)
     valid, valid_labels = columns(splits.valid)
     test, _ = columns(splits.test)
-    return {
-        "tfidf": tfidf(train, train_labels, valid, valid_labels, test),
-        "majority": majority(train_labels, valid_labels, test),
-    }
+    found = {}
+    for name, vectors in bodies.items():
+        features = [np.stack([vectors[text] for text in part]) for part in (train, valid, test)]
+        found[name] = frozen((features[0], train_labels), (features[1], valid_labels), features[2], name)
+    found["tfidf"] = tfidf(train, train_labels, valid, valid_labels, test)
+    found["majority"] = majority(train_labels, valid_labels, test)
+    return found
 
 
 def gather(
     arms: Sequence[Arm],
+    bodies: Mapping[str, Vectors],
     splits: Splits,
     data: Data,
     sizes: Sequence[int],
@@ -177,7 +208,7 @@ def gather(
     outcomes: dict[int, dict[str, list[SeedOutcome]]] = {}
     for arm in arms:
         outcomes.setdefault(arm.labels, {}).setdefault(arm.name, []).append(outcome(arm))
-    yardsticks = {size: classical(load_splits(replace(data, limit=size))) for size in (0, *sizes)}
+    yardsticks = {size: classical(load_splits(replace(data, limit=size)), bodies) for size in (0, *sizes)}
     curve: dict[str, list[dict[str, Any]]] = {}
     for size in (*sizes, 0) if sizes else ():
         answers = {name: [o.predictions for o in found] for name, found in outcomes[size].items()}
@@ -199,7 +230,7 @@ def gather(
             "findings": findings,
             "files": asked["data"],
         },
-        settings={**asked, "seeds": seeds},
+        settings={**asked, "seeds": seeds, "scratch": f"a body like {next(iter(asked['runs']))}'s"},
         versions={
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in ("greffon", "torch", "numpy", "scikit-learn")},

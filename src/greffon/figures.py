@@ -5,9 +5,11 @@ dark screen. How things look stands in `drawing.py`.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from greffon.drawing import Name, Style, canvas, finish, inks, pad, save
+from greffon.yardstick import FROZEN, frozen_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,8 +91,13 @@ def labels_figure(results: dict[str, Any], dark: bool = False, width: float = _W
 def _styles(arms: dict[str, Any]) -> Iterator[tuple[str, Style]]:
     """Arms with their styles, pretrained ones first: a lone `pretrained` always looks the same."""
     fixed = {"scratch": _SCRATCH, "tfidf": _TFIDF, "majority": _MAJORITY}
-    for index, name in enumerate(name for name in arms if name not in fixed):
-        yield name, _PRETRAINED[index % len(_PRETRAINED)]
+    bodies = [name for name in arms if name not in fixed and not name.startswith(FROZEN)]
+    for index, name in enumerate(bodies):
+        style = _PRETRAINED[index % len(_PRETRAINED)]
+        yield name, style
+        # A frozen body is drawn as its own, thin and dotted.
+        if (still := frozen_name(name)) in arms:
+            yield still, replace(style, marker=".", dashes=(0, (1, 2.5)), weight=1.1)
     yield from ((name, style) for name, style in fixed.items() if name in arms)
 
 

@@ -18,6 +18,9 @@ from greffon.train import train as carry_out
 ADAPTED = "adapted"
 """Where, inside the new run, the body adapted to the task's own text is kept."""
 
+DEFAULT_POOLING = {"encoder": "cls"}
+"""What a head reads of a body of that kind, where the preset's choice is not meant for it."""
+
 
 def finetune(
     run: str | Path | Run,
@@ -127,6 +130,9 @@ def graft_recipe(
         evaluate_every=training.evaluate_every or epoch,
         unfreeze_every=epoch if unfreeze else training.unfreeze_every,
     )
+    graft = override(found.graft, {"pooling": DEFAULT_POOLING.get(base.body), **settings, "freeze": freeze})
+    if graft.pooling == "cls" and base.body == "decoder":
+        raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
     return Recipe(
         objective="classify",
         preset=base.preset,
@@ -136,7 +142,8 @@ def graft_recipe(
         vocabulary=base.vocabulary,
         tokenizer_digest=source.tokenizer.digest,
         origin="" if scratch else str(source.path.resolve()),
-        graft=override(found.graft, {**settings, "freeze": freeze}),
+        body=base.body,
+        graft=graft,
         labels=splits.labels,
     )
 

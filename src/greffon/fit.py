@@ -33,7 +33,7 @@ class Step:
     """What one optimiser step did."""
 
     number: int  # steps done so far, this one included
-    loss: float  # mean over real targets
+    loss: float  # mean over real targets; with pairs, both means summed
     rate: float
     gradient: float  # norm before clipping
     targets: int
@@ -41,6 +41,7 @@ class Step:
     bytes: int
     padding: float  # the share of positions that are padding
     seconds: float
+    pair_loss: float | None = None  # the part of the loss that comes from pairs
 
 
 def fit(
@@ -63,13 +64,19 @@ def fit(
         rate = set_rates(optimisers, number, training)
         parts = batches(number)
         targets = max(1, sum(part.count for part in parts))
-        loss = 0.0
+        pairs = sum(len(part.pairs.targets) for part in parts if part.pairs is not None)
+        loss = pair_loss = 0.0
         for i, part in enumerate(parts):
             # Dropout draws from the global generator: lend it a seed of this place, then give it back.
             with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
                 torch.manual_seed(derive(training.seed, "dropout", number, i))
                 score = objective.score(model, part.to(device))
-            (score.loss / targets).backward()  # type: ignore[no-untyped-call]
+            share = score.loss / targets
+            if score.pairs is not None and pairs:
+                pair_share = score.pairs.loss / pairs
+                pair_loss += pair_share.item()
+                share = share + pair_share
+            share.backward()  # type: ignore[no-untyped-call]
             loss += score.loss.item() / targets
         gradient = torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip).item()
         for optimiser in optimisers:
@@ -77,7 +84,7 @@ def fit(
             optimiser.zero_grad(set_to_none=True)
         yield Step(
             number=number + 1,
-            loss=loss,
+            loss=loss + pair_loss,
             rate=rate,
             gradient=gradient,
             targets=targets,
@@ -85,4 +92,5 @@ def fit(
             bytes=sum(part.bytes for part in parts),
             padding=sum(part.padded for part in parts) / sum(part.places for part in parts),
             seconds=time.perf_counter() - started,
+            pair_loss=pair_loss if pairs else None,
         )

@@ -4,26 +4,35 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
+from typing import Any, Generic
 
 import numpy as np
 
-from greffon.config import Recipe, Training
+from greffon.config import Data, Recipe, Training
 from greffon.errors import UserError
 from greffon.fit import Objective
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
+from greffon.objectives.masked import Masked
 from greffon.objectives.seq2seq import Seq2Seq
+from greffon.randomness import generator
 from greffon.scoring import held_out_accuracy, held_out_bleu, held_out_loss
-from greffon.text.batching import Mixture, Stream, Windows, held_out, length_buckets
+from greffon.text.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, length_buckets, sample
 from greffon.text.bitext import Bitext, open_pairs, pair_buckets
 from greffon.text.corpora import Labelled
+from greffon.text.sentence_pairs import Pair, SentencePairs
 from greffon.text.splits import Splits, load_splits
 from greffon.text.store import TokenStore, open_store
 from greffon.text.tokenizer import Tokenizer
+from greffon.text.words import Sentences
 
 HELD_OUT_SHARE = 0.01
+PAIR_TRIAL_ROWS = 64
+"""Rows in which a text must show pairs of both kinds before training on them begins."""
+SCORING_ROWS = 16
 SCORING_TOKENS = 8192
 """Padded tokens of a batch when texts are only scored: large enough to keep the cores busy."""
 
@@ -42,21 +51,30 @@ class Job:
 
 
 def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
-    """Prefer the lowest held-out loss."""
-    return (-scores["loss"],)
+    """Prefer the lowest held-out loss, that of pairs included."""
+    return (-scores["loss"] - scores.get("pair_loss", 0.0),)
 
 
 @dataclass(frozen=True)
-class Corpus:
+class Task(Generic[Row]):
+    """What a language model learns: how windows are cut into rows, and rows made into batches."""
+
+    objective: Objective
+    cut: Callable[[Windows], Cut[Row]]
+    batch: Callable[[list[Row], np.random.Generator], Batch]  # may draw, from a generator of its own
+
+
+@dataclass(frozen=True)
+class Corpus(Generic[Row]):
     """Text to train on and text held out, from one source or a mixture of several."""
 
-    train: Windows | Mixture
-    valid: list[np.ndarray]
+    train: Rows[Row]
+    valid: list[Row]
     digest: str
     summary: str
 
 
-def open_corpus(recipe: Recipe, tokenizer: Tokenizer) -> Corpus:
+def open_corpus(recipe: Recipe, tokenizer: Tokenizer, cut: Callable[[Windows], Cut[Row]]) -> Corpus[Row]:
     """Open the token stores of a recipe; without validation files, hold some documents out."""
     data, training, length = recipe.data, recipe.training, recipe.shape.context
     sources = [(source,) for source in data.train] if data.mix else [data.train]
@@ -72,11 +90,11 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer) -> Corpus:
         trains = [Stream.without(store, some) for store, some in zip(stores, chosen, strict=True)]
         valids = [Stream.only(store, some) for store, some in zip(stores, chosen, strict=True)]
         kept = sum(map(len, chosen))
-    windows = [Windows(stream, length, training.seed) for stream in trains]
+    train = [cut(Windows(stream, length, training.seed)) for stream in trains]
     limit = max(1, training.valid_tokens // length // len(valids))
     return Corpus(
-        Mixture(windows, data.mix, training.seed) if data.mix else windows[0],
-        [row for stream in valids for row in Windows(stream, length, training.seed).sample(limit)],
+        Mixture(train, data.mix, training.seed) if data.mix else train[0],
+        [row for stream in valids for row in sample(cut(Windows(stream, length, training.seed)), limit)],
         digest,
         f"text: {sum(map(len, stores)):,} documents, {sum(map(len, trains)):,} tokens to train on; "
         f"{kept:,} documents held out",
@@ -92,27 +110,92 @@ def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray
     return held_out(len(store), HELD_OUT_SHARE, seed)
 
 
-def causal(recipe: Recipe, tokenizer: Tokenizer) -> Job:
-    """Packed windows over the text, with some documents held out."""
-    training = recipe.training
-    corpus = open_corpus(recipe, tokenizer)
+def causal(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:
+    """Packed windows over the text: what comes next?"""
     objective = Causal(tokenizer.pad, tokenizer.start, recipe.shape.context, tokenizer.byte_lengths)
+    return Task(objective, lambda windows: windows, lambda rows, random: objective.batch(rows))
+
+
+def masked(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:
+    """Packed windows over the text: what was hidden?"""
+    assert recipe.masking is not None
+    objective = Masked.over(tokenizer, recipe.shape.context, recipe.masking)
+    return Task(objective, lambda windows: windows, objective.batch)
+
+
+def masked_pairs(recipe: Recipe, tokenizer: Tokenizer) -> Task[tuple[Pair, ...]]:
+    """Pairs of texts, cut from the windows: what was hidden, and does the second follow the first?"""
+    assert recipe.masking is not None
+    objective = Masked.over(tokenizer, recipe.shape.context, recipe.masking)
+    sentences = Sentences(tokenizer)
+    specials = (tokenizer.start, tokenizer.end)
+
+    def cut(windows: Windows) -> SentencePairs:
+        return SentencePairs(windows, sentences, specials, recipe.training.seed)
+
+    return Task(objective, cut, objective.pair_batch)
+
+
+def task_of(recipe: Recipe, tokenizer: Tokenizer) -> Task[Any]:
+    """Look up what a pretraining recipe asks for."""
+    if recipe.masking is None:
+        return causal(recipe, tokenizer)
+    return (masked_pairs if recipe.masking.next_sentence else masked)(recipe, tokenizer)
+
+
+def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
+    """Rows of text step by step, with some documents held out."""
+    training, task = recipe.training, task_of(recipe, tokenizer)
+    corpus = open_corpus(recipe, tokenizer, task.cut)
+    if recipe.shape.segments and not recipe.origin:  # weights that know pairs may go on without any
+        _check_pairs(corpus, recipe.data)
 
     def batches(step: int) -> list[Batch]:
         first = step * training.rows * training.accumulate
         starts = range(first, first + training.rows * training.accumulate, training.rows)
-        return [objective.batch(corpus.train.rows(start, training.rows)) for start in starts]
+        return [
+            task.batch(corpus.train.rows(start, training.rows), generator(training.seed, "batch", step, i))
+            for i, start in enumerate(starts)
+        ]
 
     cuts = range(0, len(corpus.valid), training.rows)
-    held = [objective.batch(corpus.valid[cut : cut + training.rows]) for cut in cuts]
+    held = [task.batch(corpus.valid[cut : cut + training.rows], generator(0, "held out", cut)) for cut in cuts]
     return Job(
-        objective,
+        task.objective,
         batches,
-        lambda model: held_out_loss(model, objective, held),
+        lambda model: held_out_loss(model, task.objective, held),
         lowest_loss,
         digest=corpus.digest,
         summary=corpus.summary,
     )
+
+
+def language_scores(
+    model: Model, recipe: Recipe, tokenizer: Tokenizer, file: str | Path, text_column: str
+) -> dict[str, float]:
+    """Score a language model on all of a file; what is hidden is always the same."""
+    task = task_of(recipe, tokenizer)
+    store = open_store([file], tokenizer, text_column)
+    cut = task.cut(Windows(Stream.whole(store), recipe.shape.context, seed=0))
+    numbers = range(0, cut.count, SCORING_ROWS)
+    batches = (task.batch(cut.natural(n, SCORING_ROWS), generator(0, "held out", n)) for n in numbers)
+    return held_out_loss(model, task.objective, batches)
+
+
+def _check_pairs(corpus: Corpus[tuple[Pair, ...]], data: Data) -> None:
+    """Refuse text in which no pairs are found."""
+    seen = {pair.follows for row in corpus.train.rows(0, PAIR_TRIAL_ROWS) for pair in row}
+    where = ", ".join(data.train)
+    if not seen & {True, False}:
+        raise UserError(
+            f"{where}: no document has two sentences, so there are no pairs to learn from; put several sentences "
+            "on a line (or between blank lines), or leave out --next-sentence"
+        )
+    if False not in seen:
+        raise UserError(
+            f"{where}: next-sentence prediction takes every second pair from another document, and there is "
+            "none; put one document on each line, or leave out --next-sentence"
+        )
 
 
 def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
@@ -162,11 +245,19 @@ def steps_of_epoch(texts: int, training: Training) -> int:
 
 
 class LabelledTexts:
-    """Labelled texts as token ids: the start token, then as much of the text as the context holds."""
+    """Labelled texts as token ids, as much of each as the context holds.
+
+    A text is laid out as in pretraining: after the start token for a causal body, between [CLS] and
+    [SEP] for one that looks both ways.
+    """
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.context = recipe.shape.context
+        both_ways = recipe.body == "encoder"
+        self.before = [tokenizer.cls] if both_ways else [tokenizer.start]
+        self.after = [tokenizer.sep] if both_ways else []
+        self.room = self.context - len(self.before) - len(self.after)
         self.number = {label: i for i, label in enumerate(recipe.labels)}
         self.objective = Classify(tokenizer.pad)
 
@@ -174,7 +265,7 @@ class LabelledTexts:
         """Return ids and class number of each text."""
         ids = self.tokenizer.encode_many([example.text for example in examples])
         return [
-            (np.array([self.tokenizer.start, *row][: self.context]), self.number.get(example.label, -1))
+            (np.array([*self.before, *row[: self.room], *self.after]), self.number.get(example.label, -1))
             for row, example in zip(ids, examples, strict=True)
         ]
 
@@ -255,4 +346,9 @@ def score_pairs(
     return evaluate
 
 
-JOBS: dict[str, Callable[[Recipe, Tokenizer], Job]] = {"causal": causal, "classify": classify, "seq2seq": seq2seq}
+JOBS: dict[str, Callable[[Recipe, Tokenizer], Job]] = {
+    "causal": pretraining,
+    "masked": pretraining,
+    "classify": classify,
+    "seq2seq": seq2seq,
+}

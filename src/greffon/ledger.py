@@ -97,6 +97,8 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
         lines.append(_component(f"{side}positions (learned)", 1, [("context", "width")], values))
     else:
         lines.append(Component(f"{side}positions ({shape.positions})", "nothing to learn", 0))
+    if shape.segments and not cross:
+        lines.append(_component(f"{side}segments", 1, [(shape.segments, "width")], values))
     up, down = _linear("width", "feed_forward", shape), _linear("feed_forward", "width", shape)
     gated = shape.activation == "swiglu"
     maps = "up, gate, down" if gated else "up, down"
@@ -119,6 +121,12 @@ def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
         return Component("vocabulary head", "tied to the embedding", 0)
     values = {"vocabulary": vocabulary, "width": shape.width}
     return _component("vocabulary head", 1, _linear("width", "vocabulary", shape), values)
+
+
+def pair_head_component(shape: Shape) -> Component:
+    """Count the head of next-sentence prediction."""
+    products: list[Product] = [("width", "width"), ("width",), ("width", 2), (2,)]
+    return _component("pair head (inner, out)", 1, products, {"width": shape.width})
 
 
 def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
@@ -171,11 +179,13 @@ def of_recipe(recipe: Recipe) -> Ledger:
     if recipe.objective == "seq2seq":
         parts = pair_body_components(recipe.shape, recipe.vocabulary)
         return Ledger((*parts, vocabulary_head_component(recipe.shape, recipe.vocabulary)))
-    if recipe.graft is None:
-        head = vocabulary_head_component(recipe.shape, recipe.vocabulary)
-    else:
-        head = class_head_component(recipe.shape, len(recipe.labels), recipe.graft)
-    return Ledger((*body_components(recipe.shape, recipe.vocabulary), head))
+    body = body_components(recipe.shape, recipe.vocabulary)
+    if recipe.graft is not None:
+        return Ledger((*body, class_head_component(recipe.shape, len(recipe.labels), recipe.graft)))
+    heads = [vocabulary_head_component(recipe.shape, recipe.vocabulary)]
+    if recipe.masking is not None and recipe.masking.next_sentence:
+        heads.append(pair_head_component(recipe.shape))
+    return Ledger((*body, *heads))
 
 
 def params_of_run(run: Run) -> Ledger:

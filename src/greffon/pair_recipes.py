@@ -82,7 +82,7 @@ def like_sides(
     if tokenizer is not None or vocabulary is not None:
         raise UserError(f"the tokenizer is a fixed part of {first.path}, where weights come from; leave it out")
     kept = {name: getattr(found.shape, name) for name in ("dropout", "context")}
-    forms = [replace(run.recipe.shape, **kept) for run in runs]
+    forms = [replace(run.recipe.shape, **kept, segments=0) for run in runs]
     if any(form != forms[0] for form in forms):
         raise UserError(f"{runs[0].path} and {runs[1].path} have different shapes; both sides need the same")
     if any(run.tokenizer.digest != first.tokenizer.digest for run in runs):
@@ -90,7 +90,8 @@ def like_sides(
     fixed = [name for name in settings if hasattr(found.shape, name) and name not in kept]
     if fixed:
         raise UserError(f"{fixed[0]} is a fixed part of {first.path}, where weights come from; leave it out")
-    form = forms[0]
+    # An encoder that told the two texts of a pair apart reads all of its source as the first one.
+    form = replace(forms[0], segments=sides[0].recipe.shape.segments if sides[0] else 0)
     if form.positions == "learned":
         form = replace(form, context=first.recipe.shape.context)
     return replace(found, shape=form), first.path

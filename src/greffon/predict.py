@@ -7,21 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from greffon.decode import Sampling, generate_tokens
 from greffon.errors import UserError, did_you_mean
-from greffon.jobs import LabelledTexts
+from greffon.jobs import LabelledTexts, language_scores
 from greffon.nn.model import Model
-from greffon.objectives.causal import Causal
 from greffon.objectives.classify import class_probabilities
 from greffon.run import Run
-from greffon.scoring import held_out_loss
 from greffon.statistics import confusion, macro_f1, wilson_interval
-from greffon.text.batching import Stream, Windows
 from greffon.text.corpora import Labelled, labelled
-from greffon.text.store import open_store
-
-EVALUATION_ROWS = 16
 
 
 @lru_cache(maxsize=4)
@@ -81,16 +76,14 @@ def _classifier(run: str | Path | Run) -> Run:
 def evaluate(
     run: str | Path | Run, file: str | Path, *, text_column: str = "text", label_column: str = "label"
 ) -> dict[str, Any]:
-    """Score a run on a file: accuracy for a classifier, loss and bits per byte for a language model."""
+    """Score a run on a file: accuracy for a classifier, loss and bits per byte for a language model.
+
+    A masked one is asked for tokens hidden at random, always the same ones.
+    """
     run = Run.open(run)
     if run.recipe.objective == "classify":
         return _evaluate_classes(run, labelled(Path(file), text_column, label_column), file)
-    store = open_store([file], run.tokenizer, text_column)
-    length, tokenizer = run.recipe.shape.context, run.tokenizer
-    objective = Causal(tokenizer.pad, tokenizer.start, length, tokenizer.byte_lengths)
-    windows = Windows(Stream.whole(store), length, seed=0)
-    batches = (objective.batch(windows.natural(i, EVALUATION_ROWS)) for i in range(0, windows.count, EVALUATION_ROWS))
-    return held_out_loss(load(run), objective, batches)
+    return language_scores(load(run), run.recipe, run.tokenizer, file, text_column)
 
 
 def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path) -> dict[str, Any]:
@@ -178,3 +171,50 @@ def generate_many(
         drawn = drawn[: drawn.index(tokenizer.end)] if tokenizer.end in drawn else drawn
         generations.append(Generation(prompt, prompt + tokenizer.decode(drawn), len(drawn), seed))
     return generations
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that may stand behind a mask; its own space before it is part of it."""
+
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Mask:
+    """One [MASK] of a text, and what may stand behind it, the likeliest first."""
+
+    text: str
+    candidates: list[Candidate]
+
+
+def fill(run: str | Path | Run, text: str, *, top: int = 5) -> list[Mask]:
+    """Guess each [MASK] of a text: `fill("runs/masked", "Ce livre est [MASK].")[0].candidates[0].token`."""
+    run = Run.open(run)
+    if run.recipe.objective != "masked":
+        raise UserError(
+            f"{run.path} is a {run.recipe.objective} run and was never asked to fill masks; give one that was "
+            "pretrained with --objective masked"
+        )
+    if "[MASK]" not in text:
+        raise UserError("the text has no [MASK] to fill; write [MASK] where a word is to be guessed")
+    model, tokenizer = load(run), run.tokenizer
+    choices = len(tokenizer.ordinary)
+    if not 1 <= top <= choices:
+        raise UserError(f"top is {top}; choose a number from 1 to {choices:,}")
+    ids = [tokenizer.cls, *tokenizer.encode_masked(text), tokenizer.sep]
+    context = run.recipe.shape.context
+    if len(ids) > context:
+        raise UserError(f"the text has {len(ids):,} tokens, and {run.path} reads {context:,} at a time; shorten it")
+    row = torch.tensor([ids])
+    ordinary = torch.from_numpy(tokenizer.ordinary)
+    with torch.no_grad():
+        logits = model(row)[row == tokenizer.mask][:, ordinary]  # (masks, ordinary tokens)
+    likeliest = logits.softmax(dim=-1).topk(top)
+    return [
+        Mask(
+            text, [Candidate(tokenizer.token(int(ordinary[i])), float(p)) for p, i in zip(shares, places, strict=True)]
+        )
+        for shares, places in zip(likeliest.values, likeliest.indices, strict=True)
+    ]

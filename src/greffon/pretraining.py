@@ -2,16 +2,29 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
-from greffon.config import Data, PretrainingObjective, Recipe, Shape, Training, check_names, override
+from greffon.config import (
+    BodyKind,
+    Data,
+    Masking,
+    PretrainingObjective,
+    Recipe,
+    Shape,
+    Training,
+    check_names,
+    override,
+)
 from greffon.errors import UserError, did_you_mean
+from greffon.fit import Objective
 from greffon.jobs import HELD_OUT_SHARE, Job, lowest_loss
+from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
+from greffon.objectives.masked import Masked, Roles
 from greffon.pair_recipes import check_pairs, like_sides, pair_trial, take_pair_arguments, tokens_of_step
 from greffon.randomness import generator
 from greffon.recipes import DEFAULTS, Preset
@@ -19,10 +32,16 @@ from greffon.recipes import preset as look_up
 from greffon.run import Run, room_for
 from greffon.scoring import held_out_loss
 from greffon.text.corpora import find_files
+from greffon.text.sentence_pairs import Pair
 from greffon.text.tokenizer import Tokenizer
 from greffon.train import calibrated, check_memory, train
 
 OBJECTIVES: tuple[PretrainingObjective, ...] = get_args(PretrainingObjective)
+BODIES: dict[PretrainingObjective, BodyKind] = {
+    "causal": "decoder",
+    "masked": "encoder",
+    "seq2seq": "encoder-decoder",
+}
 DEFAULT_MINUTES = 10.0
 
 
@@ -59,7 +78,8 @@ def pretrain(
     How long: one of `steps`, `tokens` or `minutes` (10 minutes by default). `start_from` is a run
     whose weights, shape and tokenizer it starts from instead of fresh ones. `mix=(3, 1)` takes three
     rows of the first text for one of the second, however long they are. `settings` are fields of
-    `Shape` and `Training`: `pretrain(["texts/"], out="runs/body", layers=6, dropout=0.1)`.
+    `Shape` and `Training`, and of `Masking` for a masked one:
+    `pretrain(["texts/"], out="runs/body", layers=6, dropout=0.1)`.
 
     The objective `seq2seq` learns to translate `source` into `target`, two files aligned line by
     line, or the columns of tables given as texts; its two sides can start from the bodies of
@@ -99,13 +119,11 @@ def estimate(texts: Sequence[str | Path] = (), **arguments: Any) -> Recipe:
     The recipe that comes back says what it would cost here: `cost_line(estimate(["texts/"], steps=1000))`.
     """
     recipe = make_recipe(texts, **arguments)
-    shape, training = recipe.shape, recipe.training
+    training = recipe.training
     check_memory(recipe)
     if recipe.objective == "seq2seq":
         return calibrated(recipe, pair_trial(recipe))
-    objective = Causal(padding=0, start=1, length=shape.context, byte_lengths=np.ones(recipe.vocabulary))
-    rows = generator(0, "estimate").integers(2, recipe.vocabulary, (training.rows, shape.context + 1))
-    batch = objective.batch(list(rows))
+    objective, batch = _rehearsal(recipe)
     held = [batch] * max(1, min(training.valid_tokens, _held_out_tokens(recipe.data)) // batch.tokens.numel())
     job = Job(
         objective,
@@ -116,6 +134,22 @@ def estimate(texts: Sequence[str | Path] = (), **arguments: Any) -> Recipe:
         summary="",
     )
     return calibrated(recipe, job)
+
+
+def _rehearsal(recipe: Recipe) -> tuple[Objective, Batch]:
+    """Make an objective and a batch of random tokens, of the size that the recipe's will have."""
+    rows, length, vocabulary = recipe.training.rows, recipe.shape.context, recipe.vocabulary
+    random = generator(0, "estimate")
+    tokens = random.integers(6, vocabulary, (rows, length + 1))
+    if recipe.masking is None:
+        causal = Causal(padding=0, start=1, length=length, byte_lengths=np.ones(vocabulary))
+        return causal, causal.batch(list(tokens))
+    ids = np.arange(6, vocabulary)
+    masked = Masked(Roles(0, 1, 2, 3, 4, 5), ids, np.ones(vocabulary), length, recipe.masking.mask_rate)
+    if not recipe.masking.next_sentence:
+        return masked, masked.batch(list(tokens), random)
+    pairs = [[Pair(row[: length // 2], row[length // 2 : length - 3], follows=True)] for row in tokens]
+    return masked, masked.pair_batch(pairs, random)
 
 
 def _held_out_tokens(data: Data) -> int:
@@ -143,7 +177,7 @@ def resume(run: str | Path | Run, *, more: int = 0, quiet: bool = False) -> Run:
 def make_recipe(
     texts: Sequence[str | Path],
     *,
-    objective: str = "causal",
+    objective: PretrainingObjective = "causal",
     preset: str | None = None,
     tokenizer: str | Path | None = None,
     vocabulary: int | None = None,
@@ -165,7 +199,7 @@ def make_recipe(
     preset = DEFAULTS.get(objective, "compact") if preset is None else preset
     found = look_up(preset, objective)
     pairs, settings = take_pair_arguments(settings, objective)
-    check_names(settings, Shape, Training)
+    check_names(settings, Shape, Training, Masking)
     origin = None if start_from is None else Run.open(start_from)
     if origin is not None:
         preset, found, tokenizer = _like(origin, objective, settings, tokenizer, vocabulary)
@@ -195,7 +229,10 @@ def make_recipe(
                 "what it loses cannot be generated, and bits per byte are only comparable among its own runs",
                 stacklevel=2,
             )
+    masking = _masking(objective, settings, origin)
     shape = override(found.shape, settings)
+    if masking is not None and masking.next_sentence:
+        shape = replace(shape, segments=2)
     training = override(found.training, {**settings, "seed": seed})
     return Recipe(
         objective=objective,
@@ -214,7 +251,23 @@ def make_recipe(
         origin="" if origin is None else str(origin.path.resolve()),
         encoder_origin="" if sides[0] is None else str(sides[0].path.resolve()),
         decoder_origin="" if sides[1] is None else str(sides[1].path.resolve()),
+        body=BODIES[objective],
+        masking=masking,
     )
+
+
+def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) -> Masking | None:
+    """Read the settings of a masked language model; another objective has none."""
+    given = [f.name for f in fields(Masking) if settings.get(f.name)]
+    if objective != "masked":
+        if given:
+            raise UserError(f"{given[0]} belongs to --objective masked, not to {objective}")
+        return None
+    base = Masking() if origin is None or origin.recipe.masking is None else origin.recipe.masking
+    masking = override(base, settings)
+    if origin is not None and masking.next_sentence != base.next_sentence:
+        raise UserError(f"next_sentence is a fixed part of {origin.path}, where the weights come from; leave it out")
+    return masking
 
 
 def _absolute(sources: Sequence[str | Path]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class TrainingProgress:
         self.last_line = self.started
         self.rate = 0.0  # tokens a second, smoothed
         self.loss: float | None = None
+        self.pair_loss: float | None = None
         self.scores = ""
         self.bar: Progress | None = None
         self.task = TaskID(0)
@@ -56,10 +57,15 @@ class TrainingProgress:
         """Tell of one step."""
         speed = step.tokens / step.seconds
         self.rate = speed if self.rate == 0 else 0.95 * self.rate + 0.05 * speed
-        self.loss = step.loss if self.loss is None else 0.95 * self.loss + 0.05 * step.loss
+        token_loss = step.loss - (step.pair_loss or 0.0)
+        self.loss = token_loss if self.loss is None else 0.95 * self.loss + 0.05 * token_loss
+        if step.pair_loss is not None:
+            self.pair_loss = 0.95 * (self.pair_loss or step.pair_loss) + 0.05 * step.pair_loss
         if self.quiet:
             return
         text = f"loss {self.loss:.3f}"
+        if self.pair_loss is not None:
+            text += f" + {self.pair_loss:.3f} for pairs"
         if step.bytes:
             text += f" · {self.loss * step.targets / step.bytes / math.log(2):.2f} bits/byte"
         text += f" · {self.rate:,.0f} tokens/s{self.scores}"

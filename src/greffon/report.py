@@ -2,7 +2,8 @@
 
 The schema (accuracies and differences are shares between 0 and 1):
 
-    arms         {name: arm}; names: scratch, pretrained (or the runs' names), tfidf, majority
+    arms         {name: arm}; names: scratch, pretrained (or the runs' names), frozen (or frozen NAME:
+                 logistic regression on the body's vectors), tfidf, majority
       kind             "neural" or "classical"
       test_accuracy    {mean, interval: [low, high], by_seed: […]}
       valid_accuracy   the same; interval is null, because epoch and C were chosen for this figure
@@ -44,6 +45,7 @@ from greffon.verdict import (
     verdict,
     verdict_sentences,
 )
+from greffon.yardstick import FROZEN
 
 __all__ = ["report", "verdict"]
 
@@ -113,6 +115,8 @@ def _arms(results: Results) -> Html:
         row[3:3] = [percent(without) if without is not None else "–"] if overlap else []
         rows.append(row)
     note = "Neural accuracies are means over the seeds; the time is the mean cost of one run."
+    if any(name.startswith(FROZEN) for name in results["arms"]):
+        note += " Frozen: logistic regression on the vectors that the body makes of the texts before any fine-tuning."
     return section("The arms", cards(headers, rows), tag("p", note, kind="note"))
 
 

@@ -4,6 +4,7 @@ Takes labels, probabilities and curves; knows nothing of models, training or dra
 at the top of `report.py`.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -205,9 +206,10 @@ def _mistakes(
 
 
 def _differences(correct: Mapping[str, Correct], neural: Sequence[str]) -> list[dict[str, Any]]:
-    """Each pretrained arm − scratch, then every neural arm − tfidf, scratch last."""
+    """Each pretrained arm − scratch, one pretrained − another, every neural arm − tfidf, scratch last."""
     pretrained = [name for name in neural if name != "scratch"]
     pairs = [(name, "scratch") for name in pretrained]
+    pairs += itertools.combinations(pretrained, 2)
     pairs += [(name, "tfidf") for name in [*pretrained, "scratch"]]
     entries = []
     for a, b in pairs:

@@ -17,14 +17,20 @@ from greffon.text.tokenizer import Tokenizer
 
 @torch.no_grad()
 def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) -> dict[str, float]:
-    """Return nats a token, and bits per byte, which compare across vocabularies."""
+    """Return nats a token, and bits per byte, which compare across vocabularies; pairs apart."""
     device = next(model.parameters()).device
     model.eval()
     nats, targets, text_bytes = 0.0, 0, 0
+    pair_nats, pairs, right = 0.0, 0, 0
     for batch in batches:
-        nats += objective.score(model, batch.to(device)).loss.item()
+        score = objective.score(model, batch.to(device))
+        nats += score.loss.item()
         targets, text_bytes = targets + batch.count, text_bytes + batch.bytes
-    return {"loss": nats / max(targets, 1), "bits_per_byte": nats / math.log(2) / max(text_bytes, 1)}
+        if score.pairs is not None:
+            pair_nats += score.pairs.loss.item()
+            pairs, right = pairs + score.pairs.count, right + score.pairs.right
+    scores = {"loss": nats / max(targets, 1), "bits_per_byte": nats / math.log(2) / max(text_bytes, 1)}
+    return scores | ({"pair_loss": pair_nats / pairs, "pair_accuracy": right / pairs} if pairs else {})
 
 
 def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float]:

@@ -275,9 +275,11 @@ def _diverged(run: Run, step: Step, standing: _Standing) -> str:
 
 
 def _entry(step: Step, standing: _Standing) -> dict[str, Any]:
+    parts = {} if step.pair_loss is None else {"token_loss": step.loss - step.pair_loss, "pair_loss": step.pair_loss}
     return {
         "step": step.number,
         "loss": step.loss,
+        **parts,
         "rate": step.rate,
         "gradient": step.gradient,
         "tokens_per_second": round(step.tokens / step.seconds),

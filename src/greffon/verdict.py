@@ -16,8 +16,13 @@ def verdict(results: Results) -> str:
 
 
 def verdict_sentences(results: Results) -> list[str]:
-    """Pretraining against scratch, the best neural arm against TF-IDF, and any reserve."""
-    sentences = [_against_scratch(results), _against_tfidf(results), _against_majority(results)]
+    """Pretraining against scratch and run against run, the best neural arm against TF-IDF, any reserve."""
+    sentences = [
+        _against_scratch(results),
+        _against_each_other(results),
+        _against_tfidf(results),
+        _against_majority(results),
+    ]
     return [sentence for sentence in [*sentences, *_reserves(results)] if sentence]
 
 
@@ -86,6 +91,30 @@ def _against_scratch(results: Results) -> str:
         )
     start = "Pretraining, run by run: " if len(known) > 1 else ""
     return start + "; ".join(clauses) + "."
+
+
+def _against_each_other(results: Results) -> str:
+    """Where several runs are compared, the best of them, chosen on validation, against each other one."""
+    pretrained = [name for name in neural_arms(results) if name != "scratch"]
+    if len(pretrained) < 2:
+        return ""
+    best = max(sorted(pretrained), key=lambda name: results["arms"][name]["valid_accuracy"]["mean"])
+    clauses = []
+    for other in pretrained:
+        entry = find_difference(results, best, other)
+        if entry is None and (reverse := find_difference(results, other, best)) is not None:
+            entry = _flipped(reverse)
+        if other == best or entry is None:
+            continue
+        by = f"{points(entry['mean'], signed=True)} points, {_evidence(entry)}"
+        clauses.append(
+            {
+                "above": f"beats {other} ({by})",
+                "below": f"falls behind {other} on the test texts ({by})",
+                "even": f"cannot be told apart from {other} ({by})",
+            }[outcome(entry)]
+        )
+    return f"Among the pretrained runs {best} is best on validation; it {', '.join(clauses)}." if clauses else ""
 
 
 def _against_tfidf(results: Results) -> str:

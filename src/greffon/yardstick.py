@@ -1,4 +1,5 @@
-"""The classical yardsticks: TF-IDF with logistic regression, and always answering the commonest label.
+"""The classical yardsticks: TF-IDF with logistic regression, logistic regression on a frozen body's
+vectors, and always answering the commonest label.
 
 They see exactly the labels that the neural arms see: fitted on train, C chosen on validation, and the
 test texts only at the very end. scikit-learn is imported when needed (`greffon[compare]`).
@@ -12,7 +13,11 @@ from typing import Any
 
 from greffon.errors import UserError
 
+FROZEN = "frozen"
+TFIDF = "TF-IDF + logistic regression"
 C_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+FROZEN_C_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_NEEDS_SKLEARN = "the classical yardsticks need scikit-learn; install it with: pip install 'greffon[compare]'"
 # From this many texts on, an n-gram seen once is dropped: as accurate, and half the time. With fewer
 # labels the rare n-grams are all there is.
 _ENOUGH_TO_PRUNE = 500
@@ -50,16 +55,61 @@ def tfidf(
         train = vectors.fit_transform(train_texts)
     except ValueError as error:  # scikit-learn's "empty vocabulary"
         raise UserError("the training texts hold no words, so TF-IDF has nothing to count") from error
-    valid = vectors.transform(valid_texts)
+    return _best(
+        TFIDF,
+        C_GRID,
+        (train, train_labels),
+        (vectors.transform(valid_texts), valid_labels),
+        vectors.transform(test_texts),
+        seed,
+        began,
+    )
+
+
+def frozen_name(run: str) -> str:
+    """Name the frozen arm of a run: `frozen`, or `frozen NAME` where there are several."""
+    return FROZEN if run == "pretrained" else f"{FROZEN} {run}"
+
+
+def frozen(
+    train: tuple[Any, Sequence[str]], valid: tuple[Any, Sequence[str]], test: Any, name: str, seed: int = 0
+) -> Yardstick:
+    """Fit logistic regression on a frozen body's vectors of the texts (N, width), C chosen on validation."""
+    try:
+        from sklearn.preprocessing import StandardScaler
+    except ModuleNotFoundError as error:
+        raise UserError(_NEEDS_SKLEARN) from error
+    began = time.perf_counter()
+    scaler = StandardScaler().fit(train[0])
+    return _best(
+        name,
+        FROZEN_C_GRID,
+        (scaler.transform(train[0]), train[1]),
+        (scaler.transform(valid[0]), valid[1]),
+        scaler.transform(test),
+        seed,
+        began,
+    )
+
+
+def _best(
+    name: str,
+    grid: Sequence[float],
+    train: tuple[Any, Sequence[str]],
+    valid: tuple[Any, Sequence[str]],
+    test: Any,
+    seed: int,
+    began: float,
+) -> Yardstick:
+    """Fit one model for each C and keep the best on validation."""
     # Every candidate is fitted on train alone, so the winner is already "refitted on train only".
-    candidates = [_fit(train, train_labels, c, seed) for c in C_GRID]
-    scores = [_share_equal(model.predict(valid), valid_labels) for model in candidates]
+    candidates = [_fit(*train, c, seed) for c in grid]
+    scores = [_share_equal(model.predict(valid[0]), valid[1]) for model in candidates]
     best = scores.index(max(scores))  # the first of equals: the smaller C is the simpler model
     model = candidates[best]
-    test = vectors.transform(test_texts)
     return Yardstick(
-        name="TF-IDF + logistic regression",
-        c=C_GRID[best],
+        name=name,
+        c=grid[best],
         valid_accuracy=scores[best],
         predictions=[str(label) for label in model.predict(test)],
         probabilities=model.predict_proba(test).tolist(),
@@ -90,9 +140,7 @@ def _vectoriser(texts: int) -> Any:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.pipeline import FeatureUnion
     except ModuleNotFoundError as error:
-        raise UserError(
-            "the TF-IDF yardstick needs scikit-learn; install it with: pip install 'greffon[compare]'"
-        ) from error
+        raise UserError(_NEEDS_SKLEARN) from error
     min_df = 2 if texts >= _ENOUGH_TO_PRUNE else 1
     # "char_wb" keeps n-grams inside words: on French reviews as accurate as "char", and a third fewer.
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=min_df)

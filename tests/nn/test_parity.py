@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from greffon.config import Shape
-from greffon.nn.body import Decoder
-from greffon.nn.masks import square
+from greffon.nn.body import Body, Decoder, Encoder
+from greffon.nn.masks import PADDING, square
 from greffon.nn.positions import sinusoids
 from greffon.recipes import lab
 
 
-def copy_into_torch(body: Decoder, encoder: nn.TransformerEncoder) -> None:
+def copy_into_torch(body: Body, encoder: nn.TransformerEncoder) -> None:
     with torch.no_grad():
         for ours, theirs in zip(body.blocks, encoder.layers, strict=True):
             attention = ours.attention
@@ -54,6 +54,66 @@ def test_equals_torch_transformer_encoder(place: str, activation: str) -> None:
     with torch.no_grad():
         theirs = encoder(x, mask=~square(40))
         torch.testing.assert_close(body(tokens), theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_encoder_equals_torch_transformer_encoder_without_a_mask() -> None:
+    torch.manual_seed(0)
+    shape = replace(lab().shape, dropout=0.0)
+    body = Encoder(shape, vocabulary=100).eval()
+    layer = nn.TransformerEncoderLayer(shape.width, shape.heads, shape.feed_forward, dropout=0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, shape.layers, enable_nested_tensor=False).eval()
+    copy_into_torch(body, encoder)
+    tokens = torch.randint(100, (3, 40))
+    documents = torch.ones_like(tokens)
+    documents[1, 25:] = PADDING
+    x = body.embedding(tokens) * math.sqrt(shape.width) + sinusoids(40, shape.width)
+    with torch.no_grad():
+        theirs = encoder(x, src_key_padding_mask=documents == PADDING)
+        real = documents != PADDING
+        torch.testing.assert_close(body(tokens, documents)[real], theirs[real], atol=1e-5, rtol=1e-5)
+
+
+def test_encoder_equals_bert_layers() -> None:
+    """BERT's stack of layers, segments and learned positions; its embedding norm is not ours."""
+    import transformers
+
+    torch.manual_seed(0)
+    shape = Shape(
+        layers=3, width=32, heads=4, feed_forward=64, activation="gelu", norm_place="post", positions="learned",
+        bias=True, tied=False, context=24, segments=2,
+    )  # fmt: skip
+    body = Encoder(shape, vocabulary=50).eval()
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, max_position_embeddings=24, layer_norm_eps=1e-5,
+    )  # fmt: skip
+    bert = transformers.BertModel(config, add_pooling_layer=False).eval()
+    embeddings = bert.embeddings
+    with torch.no_grad():
+        for p in bert.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+        body.embedding.weight.copy_(embeddings.word_embeddings.weight / math.sqrt(32))
+        body.segments.weight.copy_(embeddings.token_type_embeddings.weight)
+        body.positions.table.copy_(embeddings.position_embeddings.weight)
+        for ours, theirs in zip(body.blocks, bert.encoder.layer, strict=True):
+            maps = theirs.attention.self
+            ours.attention.query.load_state_dict(maps.query.state_dict())
+            ours.attention.key.load_state_dict(maps.key.state_dict())
+            ours.attention.value.load_state_dict(maps.value.state_dict())
+            ours.attention.out.load_state_dict(theirs.attention.output.dense.state_dict())
+            ours.attention_norm.load_state_dict(theirs.attention.output.LayerNorm.state_dict())
+            ours.feed_forward.up.load_state_dict(theirs.intermediate.dense.state_dict())
+            ours.feed_forward.down.load_state_dict(theirs.output.dense.state_dict())
+            ours.feed_forward_norm.load_state_dict(theirs.output.LayerNorm.state_dict())
+    embeddings.LayerNorm = nn.Identity()
+    tokens, segments = torch.randint(50, (2, 20)), torch.randint(2, (2, 20))
+    documents = torch.ones_like(tokens)
+    documents[0, 13:] = PADDING
+    with torch.no_grad():
+        theirs = bert(tokens, attention_mask=(documents != PADDING).long(), token_type_ids=segments)
+        ours = body(tokens, documents, segments=segments)
+    real = documents != PADDING
+    torch.testing.assert_close(ours[real], theirs.last_hidden_state[real], atol=1e-5, rtol=1e-5)
 
 
 def test_rotary_attention_depends_on_distance_alone() -> None:

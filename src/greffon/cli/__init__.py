@@ -20,6 +20,8 @@ COMMANDS = {
     "evaluate": "score a run on a file",
     "classify": "label texts with a fine-tuned run",
     "generate": "continue a prompt with a causal run",
+    "fill": "guess what stands behind each [MASK] of a text, with a masked run",
+    "embed": "turn texts into vectors, and find the nearest ones",
     "translate": "translate sentences with a seq2seq run",
     "params": "account for every parameter of a run or a preset",
     "show": "tell what a run is",

@@ -25,8 +25,8 @@ from greffon.errors import UserError, did_you_mean
 Args = TypeVar("Args")
 
 _ABOUT_CONFIG = "With --config FILE.toml, settings come from a file; the command line wins over it."
-_OWN = {"steps", "minutes", "seed", "freeze"}
-"""Fields that commands offer under the same name by themselves."""
+_OWN = {"steps", "minutes", "seed", "freeze", "segments"}
+"""Fields that commands offer under the same name by themselves, or that follow from others."""
 
 
 def _field_help(kind: type) -> dict[str, str]:
@@ -69,6 +69,7 @@ Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…", help_behavior_hint="")]
 Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
 Prompt = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
+MaskedText = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
 PossibleFile = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FILE]", help_behavior_hint="")]
 OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]", help_behavior_hint="")]
 
@@ -76,6 +77,7 @@ OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar
 Word = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
 Minutes = Annotated[float | None, tyro.conf.arg(metavar="M", help_behavior_hint="")]
+Share = Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hint="")]
 OptionalFile = Annotated[Path | None, tyro.conf.arg(metavar="F", help_behavior_hint="")]
 OutRun = Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Minutes, Number, OptionalFile, OutRun, Settings, Texts, Word, given, parse
+from greffon.cli.parsing import Minutes, Number, OptionalFile, OutRun, Settings, Share, Texts, Word, given, parse
 from greffon.config import PretrainingObjective
 
 
@@ -18,7 +18,7 @@ class Args:
     out: OutRun = None
     """The run directory to make."""
     objective: PretrainingObjective = "causal"
-    """What to learn: the next token, or (seq2seq) to translate."""
+    """What to learn: the next token, tokens hidden in the text (masked, BERT), or to translate (seq2seq)."""
     preset: Word = None
     """The shape and its training: compact (default) or lab; to translate, small (default) or base."""
     tokenizer: OptionalFile = None
@@ -39,6 +39,12 @@ class Args:
     """or minutes on this machine (default: 10)."""
     seed: int = 0
     """What all random numbers are derived from."""
+    mask_rate: Share = None
+    """The share of tokens to predict, for a masked one (default: 0.15)."""
+    whole_words: bool = False
+    """Hide whole words, not pieces of them (masked)."""
+    next_sentence: bool = False
+    """Learn, too, whether one text follows another (masked)."""
     start_from: OutRun = None
     """A run whose weights, shape and tokenizer to start from, instead of fresh ones."""
     source: OptionalFile = None

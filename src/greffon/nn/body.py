@@ -57,6 +57,7 @@ class Body(nn.Module):
         self.vocabulary = vocabulary
         self.width = shape.width
         self.embedding = nn.Embedding(vocabulary, shape.width)
+        self.segments = nn.Embedding(shape.segments, shape.width) if shape.segments else None
         self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
         self.dropout = nn.Dropout(shape.dropout)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
@@ -65,22 +66,31 @@ class Body(nn.Module):
         self.apply(lambda module: initialise(module, shape.tied))
         quiet_residuals(self.blocks)
 
-    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Return the embeddings × √width with their positions: (B, T) → (B, T, W)."""
+    def embed(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """Return the embeddings × √width with positions and segments: (B, T) → (B, T, W)."""
         x = self.embedding(tokens) * math.sqrt(self.width)
+        if self.segments is not None:
+            x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         out: Tensor = self.dropout(self.positions.add(x, positions))
         return out
 
-    def forward(self, tokens: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        documents: Tensor | None = None,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
         """Read whole rows: (B, T) → (B, T, W).
 
         `documents` numbers the document of each token (`PADDING` for padding); without it each row
-        is one document. `positions` counts from the start of each document.
+        is one document. `positions` counts from the start of each document. `segments` tells the
+        two texts of a pair apart, where the body knows segments; without it all is the first one.
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
         mask = None if documents is None else attention_mask(documents, documents, causal=self.causal)
-        x = self.embed(tokens, positions)
+        x = self.embed(tokens, positions, segments)
         rotation = self.positions.rotation(positions)
         for block in self.blocks:
             x = block(x, mask, rotation, causal=self.causal and mask is None)

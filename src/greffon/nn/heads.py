@@ -32,6 +32,8 @@ def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:
         documents = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
     real = documents != PADDING  # (B, T)
     count = real.sum(dim=1, keepdim=True).clamp(min=1)
+    if pooling == "cls":
+        return hidden[:, 0]
     if pooling == "last":
         return hidden[torch.arange(len(hidden), device=hidden.device), count.squeeze(1) - 1]
     outside = ~real.unsqueeze(-1)
@@ -42,13 +44,45 @@ def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:
     return torch.cat((mean, highest), dim=-1)
 
 
+class PairHead(nn.Module):
+    """Whether the second text of a pair follows the first, from the state of its [CLS]: (P, W) → (P, 2)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, width)
+        self.out = nn.Linear(width, 2)
+        nn.init.normal_(self.inner.weight, std=width**-0.5)
+        nn.init.normal_(self.out.weight, std=0.02)
+        for linear in (self.inner, self.out):
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return the logits of "from elsewhere" and "follows"."""
+        out: Tensor = self.out(torch.tanh(self.inner(hidden)))
+        return out
+
+
+class VocabularyAndPairHead(nn.Module):
+    """The two heads of BERT's pretraining, side by side."""
+
+    def __init__(self, vocabulary: VocabularyHead, pair: PairHead) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.pair = pair
+
+    def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Return the logits of every token of the vocabulary, position by position."""
+        out: Tensor = self.vocabulary(hidden)
+        return out
+
+
 class ClassHead(nn.Module):
     """A score for each class from one vector a text: (B, T, W) → (B, C).
 
-    `last` reads each text's last real token, which in a causal body has seen all the others;
-    `mean` and `mean-max` read them all. Rows are padded on the right; padding is never read. With
-    `words`, the model hands it the token embeddings beside the hidden states: a short way for what
-    single words say, so that the body need not carry it.
+    `last` reads each text's last real token, which in a causal body has seen all the others; `cls`
+    the first one, for bodies that look both ways; `mean` and `mean-max` read them all. Rows are
+    padded on the right; padding is never read. With `words`, the model hands it the token embeddings
+    beside the hidden states: a short way for what single words say, so that the body need not carry it.
     """
 
     def __init__(self, width: int, classes: int, *, pooling: str, words: bool = False, dropout: float = 0.0) -> None:

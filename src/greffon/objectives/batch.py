@@ -1,7 +1,8 @@
 """What a model is shown at once, and what came of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -9,8 +10,19 @@ from torch import Tensor
 
 from greffon.nn.masks import PADDING
 
+_Part = TypeVar("_Part", "Batch", "Pairs")
+
 IGNORE = -100
 """The target of a position that has none."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of texts in a batch, for next-sentence prediction."""
+
+    segments: Tensor  # (B, T): 0 in the first text of a pair, 1 in the second
+    places: Tensor  # (P,): where each pair's [CLS] stands in the flattened rows
+    targets: Tensor  # (P,): 1 where the second text follows the first
 
 
 @dataclass(frozen=True)
@@ -23,6 +35,7 @@ class Batch:
     targets: Tensor  # (B, T) or (B,), IGNORE where there is none
     count: int  # real targets
     bytes: int = 0  # bytes of text that the targets stand for
+    pairs: Pairs | None = None
 
     @property
     def places(self) -> int:
@@ -38,13 +51,14 @@ class Batch:
         """Return the batch on another device."""
         if device.type == "cpu":
             return self
-        moved = [
-            None if t is None else t.to(device, non_blocking=True)
-            for t in (self.tokens, self.documents, self.positions, self.targets)
-        ]
-        assert moved[0] is not None
-        assert moved[3] is not None
-        return Batch(moved[0], moved[1], moved[2], moved[3], self.count, self.bytes)
+        return _on(device, replace(self, pairs=None if self.pairs is None else _on(device, self.pairs)))
+
+
+def _on(device: torch.device, part: _Part) -> _Part:
+    """Move the tensors of a batch, or of its pairs."""
+    values = {f.name: getattr(part, f.name) for f in fields(part)}
+    tensors: dict[str, Any] = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    return replace(part, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,16 @@ class Score:
 
     loss: Tensor
     count: int
+    pairs: "PairScore | None" = None
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """What came of the pairs: a loss summed over all `count` of them, and how many were judged right."""
+
+    loss: Tensor
+    count: int
+    right: int
 
 
 def pad(rows: Sequence[np.ndarray], padding: int, length: int | None = None) -> np.ndarray:

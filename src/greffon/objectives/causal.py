@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from greffon.nn.cross_entropy import summed_cross_entropy
-from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE, Batch, Score, documents_of, pad
+from greffon.objectives.vocabulary import vocabulary_loss
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,5 @@ class Causal:
 
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the next-token loss over all real targets of the batch."""
-        head = model.head
-        assert isinstance(head, VocabularyHead)
-        hidden = model.body(batch.tokens, batch.documents, batch.positions).flatten(0, 1)  # (B × T, W)
-        targets = batch.targets.flatten()
-        if batch.count < len(targets):
-            real = targets != IGNORE
-            hidden, targets = hidden[real], targets[real]
-        return Score(summed_cross_entropy(hidden, head.weight, head.bias, targets), batch.count)
+        hidden = model.body(batch.tokens, batch.documents, batch.positions)
+        return Score(vocabulary_loss(model.head, hidden, batch), batch.count)

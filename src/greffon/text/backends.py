@@ -85,7 +85,7 @@ class HuggingFace:
         if "ByteLevel" in self._decoder and all(character in _BYTE_OF for character in piece):
             return bytes(_BYTE_OF[character] for character in piece)
         if "WordPiece" in self._decoder:
-            return piece.removeprefix("##").encode()
+            return (piece.removeprefix("##") if piece.startswith("##") else " " + piece).encode()
         return _metaspace_bytes(piece)
 
 

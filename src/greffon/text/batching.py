@@ -4,11 +4,14 @@ Everything is a function of (seed, step): any step can be looked up without the 
 """
 
 from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from greffon.randomness import derive, generator, shuffled
 from greffon.text.store import TokenStore
+
+Row = TypeVar("Row")
 
 POOL = 16
 """Batches whose examples are sorted together: more pads less, fewer shuffles better."""
@@ -61,11 +64,20 @@ class Stream:
             start, piece = start + taken, piece + 1
         return np.concatenate(parts) if parts else np.empty(0, self.store.tokens.dtype)
 
+    def fragments(self, start: int, length: int) -> list[tuple[int, np.ndarray]]:
+        """Return the same tokens cut where documents end, each part with its document's number."""
+        tokens = self.read(start, length)
+        piece = np.searchsorted(self.before, start + np.arange(len(tokens)), side="right") - 1
+        places = self.starts[piece] + start + np.arange(len(tokens)) - self.before[piece]
+        documents = np.searchsorted(self.store.offsets, places, side="right") - 1
+        cuts = np.flatnonzero(np.diff(documents)) + 1
+        return [(int(documents[first]), part) for first, part in zip((0, *cuts), np.split(tokens, cuts), strict=True)]
+
 
 class Windows:
     """A stream cut into windows of `length` + 1 tokens, shuffled anew for every pass.
 
-    Each pass also shifts where the cuts fall, so that no token is always at a window's edge.
+    Each pass also shifts where the cuts fall, as far as the tokens left over by whole windows allow.
     """
 
     def __init__(self, stream: Stream, length: int, seed: int) -> None:
@@ -74,38 +86,61 @@ class Windows:
 
     def rows(self, first: int, count: int) -> list[np.ndarray]:
         """Return the rows number `first`, `first` + 1, … of the endless shuffled sequence."""
-        out = []
-        for row in range(first, first + count):
-            pass_, index = divmod(row, self.count)
-            key = derive(self.seed, "pass", pass_)
-            window = int(shuffled(np.array([index]), self.count, key)[0])
-            # The shift keeps the last window inside the stream as far as the stream allows.
-            room = len(self.stream) - 1 - self.count * self.length
-            shift = key % (room + 1) if room > 0 else 0
-            out.append(self.stream.read(window * self.length + shift, self.length + 1))
-        return out
+        return [self.stream.read(self.place(row), self.length + 1) for row in range(first, first + count)]
+
+    def place(self, row: int) -> int:
+        """Return where in the stream a row of the endless shuffled sequence begins."""
+        pass_, index = divmod(row, self.count)
+        key = derive(self.seed, "pass", pass_)
+        window = int(shuffled(np.array([index]), self.count, key)[0])
+        # The shift keeps the last window inside the stream as far as the stream allows.
+        room = len(self.stream) - 1 - self.count * self.length
+        shift = key % (room + 1) if room > 0 else 0
+        return window * self.length + shift
 
     def natural(self, first: int, count: int) -> list[np.ndarray]:
         """Return windows of one pass in their natural order."""
         numbers = range(first, min(first + count, self.count))
         return [self.stream.read(number * self.length, self.length + 1) for number in numbers]
 
-    def sample(self, limit: int) -> list[np.ndarray]:
-        """Return at most `limit` windows, spread evenly over the stream."""
-        chosen = np.unique(np.linspace(0, self.count - 1, min(limit, self.count)).astype(int))
-        return [window for number in chosen for window in self.natural(int(number), 1)]
+
+class Rows(Protocol[Row]):
+    """An endless sequence of rows; any of them can be had without the ones before."""
+
+    def rows(self, first: int, count: int) -> list[Row]:
+        """Return the rows number `first`, `first` + 1, …"""
+        ...
 
 
-class Mixture:
-    """Windows of several streams in fixed proportion: `weights` rows of each in every cycle."""
+class Cut(Rows[Row], Protocol[Row]):
+    """A text cut into `count` rows, which also have a natural order."""
 
-    def __init__(self, parts: Sequence[Windows], weights: Sequence[int], seed: int) -> None:
+    @property
+    def count(self) -> int:
+        """The rows of one pass."""
+        ...
+
+    def natural(self, first: int, count: int) -> list[Row]:
+        """Return rows of one pass in their natural order."""
+        ...
+
+
+def sample(cut: Cut[Row], limit: int) -> list[Row]:
+    """Return at most `limit` rows, spread evenly over the text."""
+    numbers = np.unique(np.linspace(0, cut.count - 1, min(limit, cut.count)).astype(int))
+    return [row for number in numbers for row in cut.natural(int(number), 1)]
+
+
+class Mixture(Generic[Row]):
+    """Rows of several texts in fixed proportion: `weights` rows of each in every cycle."""
+
+    def __init__(self, parts: Sequence[Rows[Row]], weights: Sequence[int], seed: int) -> None:
         self.parts, self.weights, self.seed = parts, weights, seed
         self.before = np.concatenate(([0], np.cumsum(weights)))
 
-    def rows(self, first: int, count: int) -> list[np.ndarray]:
+    def rows(self, first: int, count: int) -> list[Row]:
         """Return the rows number `first`, `first` + 1, … of the endless sequence."""
-        out = []
+        out: list[Row] = []
         cycle_length = int(self.before[-1])
         for row in range(first, first + count):
             cycle, place = divmod(row, cycle_length)

@@ -205,6 +205,15 @@ class Tokenizer:
         """The text of the ids; specials are dropped, bytes that are no UTF-8 become U+FFFD."""
         return self._backend.decode([int(id) for id in ids if int(id) not in self._names])
 
+    def piece(self, id: int) -> str:
+        """The text of one id; a special has none, and a piece of a character becomes U+FFFD."""
+        return self._bytes[id].decode("utf-8", "replace")
+
+    @property
+    def ordinary(self) -> np.ndarray:
+        """The ids that stand for text."""
+        return np.flatnonzero(self.byte_lengths)
+
     def token(self, id: int) -> str:
         r"""One id as a person reads it: " chat", "[MASK]", or "\xc3" for a piece of a character."""
         if not 0 <= id < self.size:

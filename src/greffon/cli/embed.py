@@ -1,0 +1,53 @@
+"""`greffon embed RUN --file F --out vectors.npy`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from greffon.cli import say_out
+from greffon.cli.parsing import OptionalFile, Run, Word, parse
+
+
+@dataclass(frozen=True)
+class Args:
+    """Turn texts into vectors, and find the texts nearest to one."""
+
+    run: Run
+    """A run of any kind: its body is used, without its head."""
+    file: OptionalFile = None
+    """Texts: .txt (one a line), .csv, .tsv or .jsonl."""
+    out: OptionalFile = None
+    """Where to write the vectors: a NumPy file, one row a text."""
+    pool: Literal["cls", "mean", "last"] = "mean"
+    """What stands for a text: the mean of its tokens, the last one, or [CLS]."""
+    nearest: Word = None
+    """A text: print those of the file that are nearest to it."""
+    top: int = 5
+    """How many of the nearest."""
+    text_column: str = "text"
+    """The column with the text, in files that have columns."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Write the vectors, or print the nearest texts."""
+    args = parse(Args, "embed", words)
+
+    from greffon.embedding import embed, nearest_vectors, save_vectors
+    from greffon.errors import UserError
+    from greffon.text.corpora import documents
+
+    if args.file is None:
+        raise UserError("no texts; name a file with --file")
+    if args.out is None and args.nearest is None:
+        raise UserError("nothing to do with the vectors; name a file with --out, or a text with --nearest")
+    if args.top < 1:
+        raise UserError(f"top is {args.top}; choose 1 or more")
+    texts = list(documents([args.file], args.text_column))
+    vectors = embed(args.run, texts, pool=args.pool)
+    if args.out is not None:
+        save_vectors(args.out, vectors)
+        say_out(f"{args.out}: {len(vectors):,} vectors of {vectors.shape[1]:,} numbers")
+    if args.nearest is not None:
+        asked = embed(args.run, args.nearest, pool=args.pool)[0]
+        for found in nearest_vectors(asked, vectors, texts, args.top):
+            say_out(f"{found.cosine:6.3f}  {' '.join(found.text.split())[:90]}")

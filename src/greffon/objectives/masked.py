@@ -1,0 +1,149 @@
+"""The masked language model: guess the tokens that were hidden, from both sides (BERT).
+
+Of the tokens chosen, 80 % are hidden behind [MASK], 10 % replaced by a random one and 10 % left as
+they are, so that a body cannot rely on [MASK] to know where it will be asked. With pairs of texts it
+also learns whether the second follows the first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from greffon.config import Masking
+from greffon.nn.heads import VocabularyAndPairHead
+from greffon.nn.masks import PADDING
+from greffon.nn.model import Model
+from greffon.objectives.batch import IGNORE, Batch, Pairs, PairScore, Score, documents_of, pad
+from greffon.objectives.vocabulary import vocabulary_loss
+from greffon.text.sentence_pairs import Pair
+from greffon.text.tokenizer import Tokenizer
+from greffon.text.words import Words
+
+HIDDEN, REPLACED = 0.8, 0.1
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The ids of the six special tokens."""
+
+    pad: int
+    start: int
+    end: int
+    cls: int
+    sep: int
+    mask: int
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Packed windows, or rows of pairs, in; the loss of what was hidden out."""
+
+    names: Roles
+    ordinary: np.ndarray  # the ids that stand for text
+    byte_lengths: np.ndarray
+    length: int
+    rate: float
+    words: Words | None = None  # to choose whole words
+
+    @classmethod
+    def over(cls, tokenizer: Tokenizer, length: int, masking: Masking) -> "Masked":
+        """Build the objective for a tokenizer's ids."""
+        names = Roles(**{f.name: getattr(tokenizer, f.name) for f in fields(Roles)})
+        words = Words(tokenizer) if masking.whole_words else None
+        return cls(names, tokenizer.ordinary, tokenizer.byte_lengths, length, masking.mask_rate, words)
+
+    def batch(self, windows: Sequence[np.ndarray], random: np.random.Generator) -> Batch:
+        """Build a batch from windows of a token store: a document is [CLS] … [SEP]."""
+        names = self.names
+        lengths = [min(len(window), self.length) for window in windows]
+        rows = pad([window[: self.length] for window in windows], names.pad, self.length)
+        documents, positions = documents_of(rows, lengths, names.start)
+        rows[rows == names.start] = names.cls
+        rows[rows == names.end] = names.sep
+        return self._masked(rows, documents, positions, None, random)
+
+    def pair_batch(self, rows: Sequence[Sequence[Pair]], random: np.random.Generator) -> Batch:
+        """Build a batch from rows of pairs: each is [CLS] first [SEP] second [SEP], segments 0 and 1."""
+        names = self.names
+        shape = (len(rows), self.length)
+        tokens = np.full(shape, names.pad, dtype=np.int64)
+        documents, positions, segments = np.full(shape, PADDING), np.zeros(shape, int), np.zeros(shape, int)
+        places, targets = [], []
+        for row, pairs in enumerate(rows):
+            begin = 0
+            for number, pair in enumerate(pairs, start=1):
+                second = [*pair.second, names.sep] if len(pair.second) else []
+                ids = [names.cls, *pair.first, names.sep, *second][: self.length - begin]
+                end, middle = begin + len(ids), begin + len(pair.first) + 2
+                tokens[row, begin:end], documents[row, begin:end] = ids, number
+                positions[row, begin:end] = np.arange(len(ids))
+                segments[row, middle:end] = 1
+                # A pair whose second text fell off the row's edge says nothing.
+                if pair.follows is not None and middle < end:
+                    places.append(row * self.length + begin)
+                    targets.append(int(pair.follows))
+                begin = end
+        found = Pairs(
+            torch.from_numpy(segments),
+            torch.tensor(places, dtype=torch.long),
+            torch.tensor(targets, dtype=torch.long),
+        )
+        return self._masked(tokens, documents, positions, found, random)
+
+    def _masked(
+        self,
+        tokens: np.ndarray,
+        documents: np.ndarray,
+        positions: np.ndarray,
+        pairs: Pairs | None,
+        random: np.random.Generator,
+    ) -> Batch:
+        """Choose what to predict, and hide it."""
+        names = self.names
+        special = np.isin(tokens, (names.pad, names.cls, names.sep)) | (documents == PADDING)
+        chosen = self._choose(tokens, random) & ~special
+        targets = np.where(chosen, tokens, IGNORE)
+        fate = random.random(tokens.shape)
+        other = random.choice(self.ordinary, tokens.shape)
+        shown = np.where(chosen & (fate < HIDDEN), names.mask, tokens)
+        shown = np.where(chosen & (fate >= HIDDEN) & (fate < HIDDEN + REPLACED), other, shown)
+        real = tokens[chosen]
+        return Batch(
+            torch.from_numpy(shown),
+            torch.from_numpy(documents),
+            torch.from_numpy(positions),
+            torch.from_numpy(targets),
+            count=len(real),
+            bytes=int(self.byte_lengths[real].sum()),
+            pairs=pairs,
+        )
+
+    def _choose(self, tokens: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Draw tokens, or whole words, at the rate asked for."""
+        drawn: np.ndarray = random.random(tokens.shape) < self.rate
+        if self.words is not None:
+            # Every piece of a word takes the lot of its first piece.
+            columns = np.arange(tokens.shape[1])
+            first = np.maximum.accumulate(np.where(self.words.begins(tokens), columns, 0), axis=1)
+            drawn = np.take_along_axis(drawn, first, axis=1)
+        return drawn
+
+    def score(self, model: Model, batch: Batch) -> Score:
+        """Sum the loss over the hidden tokens, and that over the pairs, if there are any."""
+        segments = None if batch.pairs is None else batch.pairs.segments
+        hidden = model.body(batch.tokens, batch.documents, batch.positions, segments)
+        if batch.pairs is None:
+            return Score(vocabulary_loss(model.head, hidden, batch), batch.count)
+        head = model.head
+        assert isinstance(head, VocabularyAndPairHead)
+        logits = head.pair(hidden.flatten(0, 1)[batch.pairs.places])
+        targets = batch.pairs.targets
+        pairs = PairScore(
+            F.cross_entropy(logits, targets, reduction="sum"),
+            len(targets),
+            int((logits.argmax(dim=-1) == targets).sum()),
+        )
+        return Score(vocabulary_loss(head.vocabulary, hidden, batch), batch.count, pairs)
