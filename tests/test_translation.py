@@ -287,12 +287,16 @@ def test_a_run_that_is_no_translator_says_what_it_is(run: Run, corpus: Path, tmp
         greffon.evaluate(causal, source=corpus, target=corpus)
     with pytest.raises(UserError, match="is a seq2seq run and cannot generate"):
         greffon.generate(run, "Bonjour")
+    with pytest.raises(UserError, match="is a translator; give a run with one body"):
+        greffon.embed(run, "Bonjour")
     with pytest.raises(UserError, match="no classifier"):
         greffon.classify(run, "Bonjour")
     table = tmp_path / "labels.csv"
     table.write_text("text,label\n" + "".join(f"texte {i},{'ab'[i % 2]}\n" for i in range(20)))
     with pytest.raises(UserError, match="is a translator; fine-tune a pretrained body"):
         greffon.finetune(run, train=table, out=tmp_path / "ft", quiet=True)
+    with pytest.raises(UserError, match="is a translator; fine-tune a pretrained body"):
+        greffon.compare([run], train=table, out=tmp_path / "cmp", quiet=True)
 
 
 def test_dry_run_writes_nothing(folder: Path, tmp_path: Path) -> None:

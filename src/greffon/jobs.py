@@ -1,8 +1,8 @@
 """What a recipe means in terms of data: which batches a step sees, and how held-out text is scored."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic
@@ -12,16 +12,16 @@ import numpy as np
 from greffon.config import Data, Recipe, Training
 from greffon.errors import UserError
 from greffon.fit import Objective
+from greffon.job import HELD_OUT_SHARE, SCORING_TOKENS, Job, lowest_loss
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
 from greffon.objectives.masked import Masked
-from greffon.objectives.seq2seq import Seq2Seq
+from greffon.pair_job import seq2seq
 from greffon.randomness import generator
-from greffon.scoring import held_out_accuracy, held_out_bleu, held_out_loss
+from greffon.scoring import held_out_accuracy, held_out_loss
 from greffon.text.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, length_buckets, sample
-from greffon.text.bitext import Bitext, open_pairs, pair_buckets
 from greffon.text.corpora import Labelled
 from greffon.text.sentence_pairs import Pair, SentencePairs
 from greffon.text.splits import Splits, load_splits
@@ -29,30 +29,9 @@ from greffon.text.store import TokenStore, open_store
 from greffon.text.tokenizer import Tokenizer
 from greffon.text.words import Sentences
 
-HELD_OUT_SHARE = 0.01
 PAIR_TRIAL_ROWS = 64
 """Rows in which a text must show pairs of both kinds before training on them begins."""
 SCORING_ROWS = 16
-SCORING_TOKENS = 8192
-"""Padded tokens of a batch when texts are only scored: large enough to keep the cores busy."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """All that training needs beside the model."""
-
-    objective: Objective
-    batches: Callable[[int], Sequence[Batch]]  # the batches of a step
-    evaluate: Callable[[Model], dict[str, float]]
-    merit: Callable[[Mapping[str, float]], tuple[float, ...]]  # which scores are best: the highest
-    digest: str  # the identity of the data
-    summary: str  # one line about the data
-    epoch: int = 0  # steps of one pass over the data, where training is counted in passes
-
-
-def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
-    """Prefer the lowest held-out loss, that of pairs included."""
-    return (-scores["loss"] - scores.get("pair_loss", 0.0),)
 
 
 @dataclass(frozen=True)
@@ -293,57 +272,6 @@ class LabelledTexts:
                 seen.update(f"{len(example.text)} {example.label}\n{example.text}\n".encode())
             seen.update(b"\0")
         return seen.hexdigest()
-
-
-def seq2seq(recipe: Recipe, tokenizer: Tokenizer) -> Job:
-    """Batches of pairs by tokens, similar in length on both sides, pass after pass."""
-    training = recipe.training
-    objective = Seq2Seq(tokenizer.pad, tokenizer.start, tokenizer.end, tokenizer.byte_lengths, training.label_smoothing)
-    pairs, held = open_pairs(recipe.data, tokenizer, recipe.shape.context, HELD_OUT_SHARE, training.seed)
-
-    @lru_cache(maxsize=2)
-    def buckets(pass_: int) -> list[np.ndarray]:
-        return pair_buckets(*pairs.sizes, tokens=training.batch_tokens, seed=training.seed, pass_=pass_)
-
-    epoch = -(-len(buckets(0)) // training.accumulate)
-
-    def batches(step: int) -> list[Batch]:
-        pass_, number = divmod(step, epoch)
-        chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
-        made = [objective.batch(pairs.pairs(members)) for members in chosen]
-        # A smoothed loss says nothing about bits.
-        return [replace(batch, bytes=0) for batch in made] if training.label_smoothing else list(made)
-
-    return Job(
-        objective,
-        batches,
-        score_pairs(recipe, tokenizer, objective, held.at_most(training.valid_tokens)),
-        lowest_loss if training.choose_by == "loss" else lambda scores: (scores["bleu"], -scores["loss"]),
-        digest=f"{pairs.digest}/{held.digest}",
-        summary=(
-            f"pairs: {len(pairs):,} to train on ({pairs.sizes[0].sum():,} and {pairs.sizes[1].sum():,} tokens), "
-            f"{len(held):,} held out"
-        ),
-        epoch=epoch,
-    )
-
-
-def score_pairs(
-    recipe: Recipe, tokenizer: Tokenizer, objective: Seq2Seq, pairs: Bitext
-) -> Callable[[Model], dict[str, float]]:
-    """Make the function that scores a model on held-out pairs: their loss, and BLEU where that chooses."""
-    parts = pair_buckets(*pairs.sizes, tokens=SCORING_TOKENS, seed=0, pass_=0)
-    held = [objective.batch(pairs.pairs(members)) for members in parts]
-    sources, targets = zip(*pairs.pairs(range(len(pairs))), strict=True)
-    references = [tokenizer.decode(target) for target in targets]
-
-    def evaluate(model: Model) -> dict[str, float]:
-        scores = held_out_loss(model, objective, held)
-        if recipe.training.choose_by == "bleu":
-            scores["bleu"] = held_out_bleu(model, tokenizer, sources, references, recipe.shape.context)
-        return scores
-
-    return evaluate
 
 
 JOBS: dict[str, Callable[[Recipe, Tokenizer], Job]] = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from greffon.config import Recipe, Shape, Training, refuse_pair_settings
 from greffon.errors import UserError
-from greffon.jobs import Job, lowest_loss
+from greffon.job import Job, lowest_loss
 from greffon.objectives.seq2seq import Seq2Seq
 from greffon.randomness import generator
 from greffon.recipes import Preset

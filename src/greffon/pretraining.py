@@ -21,7 +21,7 @@ from greffon.config import (
 )
 from greffon.errors import UserError, did_you_mean
 from greffon.fit import Objective
-from greffon.jobs import HELD_OUT_SHARE, Job, lowest_loss
+from greffon.job import HELD_OUT_SHARE, Job, lowest_loss
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.masked import Masked, Roles

@@ -23,7 +23,8 @@ from greffon.assembly import make_model
 from greffon.config import Recipe, Training
 from greffon.errors import UserError
 from greffon.fit import Step, fit
-from greffon.jobs import JOBS, Job
+from greffon.job import Job
+from greffon.jobs import JOBS
 from greffon.ledger import of_recipe
 from greffon.nn.model import Model
 from greffon.optim import load_state_tensors, make_optimisers, state_tensors
