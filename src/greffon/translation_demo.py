@@ -38,7 +38,7 @@ class Budget:
 
     vocabulary: int = 4000
     body_steps: int = 300
-    steps: int = 1500
+    steps: int = 1200
     batch_tokens: int = 2048
 
 
