@@ -109,7 +109,7 @@ def depth(name: str, layers: int) -> int:
     parts = name.split(".")
     if "blocks" in parts:
         return 1 + int(parts[parts.index("blocks") + 1])
-    return 0 if parts[1] in ("embedding", "positions") else layers + 1
+    return 0 if parts[1] in ("embedding", "segments", "positions") else layers + 1
 
 
 def height(step: int, training: Training) -> float:
