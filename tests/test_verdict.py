@@ -35,6 +35,13 @@ def test_several_pretrained_arms_one_clause_each_best_first():
     assert "TF-IDF + logistic regression beats all 4 neural arms: use that" in said
 
 
+def test_several_pretrained_arms_are_held_against_the_best_of_them():
+    said = verdict(simulated({"causal": 0.8, "scratch": 0.6, "masked": 0.9, "pairs": 0.895}, tfidf=0.7))
+    assert "Among the pretrained runs masked is best on validation; it beats causal (+10.0 points, 95 %" in said
+    assert "cannot be told apart from pairs (+0.5 points, 95 %" in said
+    assert "Among" not in verdict(simulated())
+
+
 def test_the_best_arm_is_chosen_on_validation_not_on_test():
     results = simulated({"pretrained": 0.9, "scratch": 0.8}, tfidf=0.7)
     results["arms"]["scratch"]["valid_accuracy"]["mean"] = 0.99

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greffon.config import Shape
-from greffon.nn.body import Decoder
+from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.masks import PADDING
 from greffon.recipes import PRESETS
 
@@ -22,14 +22,18 @@ SHAPES = [
 ]
 
 
-def make(shape: Shape) -> Decoder:
+KINDS = (Decoder, Encoder)
+
+
+def make(shape: Shape, kind: type[Body] = Decoder) -> Body:
     torch.manual_seed(0)
-    return Decoder(replace(shape, dropout=0.0), VOCABULARY).eval()
+    return kind(replace(shape, dropout=0.0), VOCABULARY).eval()
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_batched_equals_alone(name: str) -> None:
-    body = make(PRESETS[name]().shape)
+def test_presets_batched_equals_alone(name: str, kind: type[Body]) -> None:
+    body = make(PRESETS[name]().shape, kind)
     texts = [torch.randint(VOCABULARY, (length,)) for length in (3, 17, 30)]
     tokens = torch.zeros(3, 30, dtype=torch.long)
     documents = torch.full((3, 30), PADDING)
@@ -41,11 +45,12 @@ def test_presets_batched_equals_alone(name: str) -> None:
         torch.testing.assert_close(together[row, : len(text)], alone, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 @given(lengths=st.lists(st.integers(1, 10), min_size=1, max_size=3))
 @settings(max_examples=10, deadline=None)
-def test_a_packed_document_never_sees_another(shape: Shape, lengths: list[int]) -> None:
-    body = make(shape)
+def test_a_packed_document_never_sees_another(shape: Shape, kind: type[Body], lengths: list[int]) -> None:
+    body = make(shape, kind)
     texts = [torch.randint(VOCABULARY, (length,)) for length in lengths]
     tokens = torch.cat(texts).unsqueeze(0)
     documents = torch.cat([torch.full((n,), i + 1) for i, n in enumerate(lengths)]).unsqueeze(0)
@@ -64,6 +69,17 @@ def test_the_future_is_invisible(shape: Shape) -> None:
     before, after = body(tokens), body(changed)
     torch.testing.assert_close(before[:, :11], after[:, :11], atol=1e-6, rtol=1e-6)
     assert not torch.allclose(before[:, 11:], after[:, 11:], atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_encoder_sees_both_ways(shape: Shape) -> None:
+    body = make(shape, Encoder)
+    tokens = torch.randint(VOCABULARY, (2, 20))
+    for place in (0, 19):
+        changed = tokens.clone()
+        changed[:, place] = (changed[:, place] + 1) % VOCABULARY
+        moved = (body(tokens) - body(changed)).abs().amax(dim=(0, 2))
+        assert (moved > 1e-6).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
