@@ -238,7 +238,7 @@ def test_column_pairs(write: Write) -> None:
 
 
 def test_texts_keep_their_rows(write: Write) -> None:
-    table = write("a.csv", "text,label\nun,a\n,b\n\"deux\nlignes\",c\n")
+    table = write("a.csv", 'text,label\nun,a\n,b\n"deux\nlignes",c\n')
     assert texts_of(table) == ["un", "", "deux\nlignes"]
     assert texts_of(write("a.txt", "un\ndeux\n")) == ["un", "deux"]
     with pytest.raises(UserError, match="separated by ';'"):
