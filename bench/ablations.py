@@ -20,7 +20,7 @@ import torch
 from greffon.assembly import make_model
 from greffon.config import Data, Recipe, override
 from greffon.fit import fit
-from greffon.jobs import causal
+from greffon.jobs import pretraining
 from greffon.optim import make_optimisers
 from greffon.recipes import compact, lab
 from greffon.runtime import keep_memory
@@ -67,7 +67,7 @@ def measure(recipe: Recipe, tokenizer: Tokenizer, tokens: int) -> dict[str, floa
     """Train one variant on so many tokens and score it on held-out text."""
     rows = recipe.training.rows * recipe.shape.context
     training = replace(recipe.training, steps=max(1, tokens // rows))
-    job = causal(recipe, tokenizer)
+    job = pretraining(recipe, tokenizer)
     model = make_model(recipe)
     started = time.process_time()
     for _ in fit(model, job.objective, job.batches, make_optimisers(model, training), training):

@@ -1,6 +1,12 @@
 """The graft, the comparison and what comes of them, small but whole."""
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +18,15 @@ import torch
 import greffon
 from greffon.config import Training
 from greffon.errors import UserError
-from greffon.finetuning import ADAPTED
+from greffon.finetuning import ADAPTED, check_body
 from greffon.nn.body import Decoder
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
 from greffon.predict import probabilities
 from greffon.randomness import generator
 from greffon.run import Run
-from greffon.text.corpora import labelled
+from greffon.text.corpora import documents, labelled
+from greffon.text.splits import load_splits
 from greffon.transfer import transfer
 
 TINY = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "context": 32}
@@ -222,6 +229,73 @@ def test_compare_reports_and_does_not_train_twice(
     assert again.results["arms"]["pretrained"]["test_accuracy"] == results["arms"]["pretrained"]["test_accuracy"]
     with pytest.raises(UserError, match="holds another comparison"):
         greffon.compare([body], train=data / "train.csv", out=made.path, epochs=1, quiet=True)
+
+
+def test_adapting_reads_only_what_the_classifier_learns_from(body: Run, data: Path, tmp_path: Path) -> None:
+    run = greffon.finetune(body, train=data / "train.csv", out=tmp_path / "run", epochs=1, adapt=True, quiet=True)
+    splits = load_splits(run.recipe.data)
+    inner = Run.open(run.path / ADAPTED)
+    read = set(documents(inner.recipe.data.train))
+    assert read == {example.text for example in splits.train}
+    assert not read & ({example.text for example in splits.valid} - read)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"epochs": 0}, "epochs is 0"),
+        ({"epochs": 10**12}, "epochs is 1000000000000"),
+        ({"freeze": True, "unfreeze": True}, "give one of them"),
+    ],
+)
+def test_impossible_wishes_are_refused(
+    body: Run, data: Path, tmp_path: Path, settings: dict[str, object], said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        greffon.finetune(body, train=data / "train.csv", out=tmp_path / "no", **settings)
+    assert not (tmp_path / "no").exists()
+
+
+def test_too_few_texts_to_hold_any_out(body: Run, tmp_path: Path) -> None:
+    (tmp_path / "two.csv").write_text("text,label\nbon,oui\nnul,non\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"2 labelled texts are too few .* give a file with --valid"):
+        greffon.finetune(body, train=tmp_path / "two.csv", out=tmp_path / "no")
+    with pytest.raises(UserError, match="give a file with --test"):
+        greffon.compare([body], train=tmp_path / "two.csv", out=tmp_path / "no")
+
+
+def test_a_refused_comparison_leaves_nothing_in_the_way(body: Run, data: Path, tmp_path: Path) -> None:
+    for wrong in ({"layers": 6}, {"evaluate_every": 3}, {"pooling": "cls"}):
+        with pytest.raises(UserError):
+            greffon.compare([body], train=data / "train.csv", out=tmp_path / "cmp", quiet=True, **wrong)
+    assert not (tmp_path / "cmp").exists()
+
+
+def test_an_untrained_body_is_called_so(body: Run, tmp_path: Path) -> None:
+    copy = Run.open(shutil.copytree(body.path, tmp_path / "copy"))
+    assert check_body(copy) == []
+    (copy.path / "finished").unlink()
+    assert "stopped before its end" in check_body(copy)[0].message
+    manifest = json.loads((copy.path / "manifest.json").read_text())
+    manifest["scores"]["step"] = 0
+    (copy.path / "manifest.json").write_text(json.dumps(manifest))
+    assert "untrained" in check_body(copy)[0].message
+
+
+def test_ctrl_c_ends_a_comparison_soon_and_begins_no_other_training(body: Run, data: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "greffon", "compare", body.path, "--train", data / "train.csv", "--seeds", "6"]
+    words += ["--epochs", "400", "--jobs", "1", "--out", tmp_path / "cmp"]
+    process = subprocess.Popen([str(w) for w in words], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    first = tmp_path / "cmp" / "arms" / "scratch" / "seed-0" / "metrics.jsonl"
+    while not first.is_file() and process.poll() is None:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert "the same command; finished trainings are kept" in said
+    assert [path.parent.name for path in (tmp_path / "cmp" / "arms").rglob("metrics.jsonl")] == ["seed-0"]
+    assert (first.parent / "checkpoints").is_dir()
 
 
 def run_accuracy(path: Path, file: Path) -> float:

@@ -39,7 +39,9 @@ def test_empty_texts_are_counted_and_located():
 
 def test_empty_texts_are_neither_duplicates_nor_shared():
     empty = [Row("", "positive", 90), Row(" ", "negative", 91)]
-    codes = {finding.code for finding in lint({"train": [*balanced(), *empty], "test": empty})}
+    codes = {
+        finding.code for finding in lint({"train": [*balanced(), *empty], "test": [*empty, Row("x", "negative", 92)]})
+    }
     assert codes == {"empty-text"}
 
 
@@ -78,7 +80,7 @@ def test_overlap_looks_past_case_spacing_and_unicode_form():
 def test_one_class_only_is_an_error():
     findings = lint({"train": rows(("a", "positive"), ("b", "positive"))})
     assert [(finding.severity, finding.code) for finding in findings] == [("error", "one-class")]
-    assert "All 2 training texts have the label 'positive'" in findings[0].message
+    assert "Every text to train on (2) has the label 'positive'" in findings[0].message
 
 
 def test_no_examples_is_an_error():
@@ -125,7 +127,7 @@ def test_frequent_neighbours_short_and_numbered_labels_are_no_typos():
 
 def test_single_labels_and_imbalance():
     findings = lint({"train": [*rows(*((f"t{i}", "ham") for i in range(9))), Row("x", "spam", 99)]})
-    assert found(findings, "single-label").message == "The label 'spam' occurs only once in train (line 99)."
+    assert found(findings, "single-label").message == "1 label occurs only once in train: 'spam' (line 99)."
     assert "always answering it scores 90.0 %" in found(findings, "imbalance").message
     eighty = rows(*((f"t{i}", "ham" if i < 8 else "spam") for i in range(10)))
     assert lint({"train": eighty}) == []
@@ -155,3 +157,26 @@ def test_edit_distance_counts_a_swap_once():
         1,
         3,
     )
+
+
+def test_many_single_labels_are_one_finding():
+    findings = lint({"train": [*balanced(), *(Row(f"x{i}", f"label {'abcdefgh'[i]}zz", 50 + i) for i in range(8))]})
+    single = [finding.message for finding in findings if finding.code == "single-label"]
+    assert len(single) == 1
+    assert single[0].startswith("8 labels occur only once in train: 'label azz' (line 50), ")
+    assert single[0].endswith("and 5 more.")
+
+
+def test_a_frequent_typo_is_seen_and_leads_to_the_commonest_label():
+    train = [*rows(*((f"t{i}", "positive") for i in range(47)), *((f"u{i}", "negative") for i in range(40)))]
+    train += rows(*((f"v{i}", "postive") for i in range(12)), *((f"w{i}", "Positive") for i in range(3)))
+    said = [finding.message for finding in lint({"train": train}) if finding.code == "label-typo"]
+    assert len(said) == 2
+    assert all("looks like a typo of 'positive'" in message for message in said)
+
+
+def test_one_class_in_validation_and_only_empty_texts_are_noticed():
+    one = rows(("a", "positive"), ("b", "positive"))
+    assert found(lint({"train": balanced(), "valid": one}), "one-class-apart").severity == "warning"
+    empty = rows(("", "positive"), (" ", "negative"))
+    assert found(lint({"train": empty}), "no-text").severity == "error"

@@ -1,17 +1,19 @@
 """The arms of a comparison: one Run for each source of weights, seed and number of labels."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from greffon.config import Data
-from greffon.finetuning import graft_recipe, prepare
+from greffon.finetuning import ADAPTED, graft_recipe, prepare
 from greffon.ledger import params_of_run
 from greffon.predict import probabilities
 from greffon.results import EpochScore, SeedOutcome
@@ -72,18 +74,57 @@ def make_arms(
                 yield Arm(name, seed, size, run)
 
 
-def train_arm(path: str, threads: int) -> bool:
+class _Worker:
+    """A process that trains arms: once asked to stop, it begins no other one."""
+
+    busy = stopped = False
+
+    @classmethod
+    def prepare(cls, threads: int) -> None:
+        """Set up the process."""
+        torch.set_num_threads(threads)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, cls.stop)
+
+    @classmethod
+    def stop(cls, number: int, frame: object) -> None:
+        """Hear Ctrl-C; a training in its loop has its own way of stopping."""
+        cls.stopped = True
+        if cls.busy:
+            raise KeyboardInterrupt
+
+
+def train_arm(path: str) -> bool:
     """Train one arm and keep its test predictions; False if it was interrupted. Runs in a process."""
-    torch.set_num_threads(threads)
-    run = Run.open(path)
-    try:
-        carry_out(run, quiet=True)
-    except KeyboardInterrupt:
+    if _Worker.stopped:
         return False
-    examples = load_splits(run.recipe.data).test
-    write_json(run.path / "predictions.json", {"test": probabilities(run, examples).tolist()})
-    run.drop_checkpoints()
+    _Worker.busy = True
+    try:
+        run = Run.open(path)
+        carry_out(run, quiet=True)
+        examples = load_splits(run.recipe.data).test
+        write_json(run.path / "predictions.json", {"test": probabilities(run, examples).tolist()})
+        run.drop_checkpoints()
+    except KeyboardInterrupt:
+        _Worker.stopped = True
+        return False
+    finally:
+        _Worker.busy = False
     return True
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Start processes that do not hear Ctrl-C until they know what to do about it."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]) -> None:
@@ -93,10 +134,14 @@ def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]
         tell(f"{len(arms) - len(waiting)} of {len(arms)} trainings are finished already")
     cores = available_cores()
     jobs = max(1, min(jobs or cores, len(waiting)))
-    threads = max(1, cores // jobs)
+    threads = max(1, min(cores // jobs, torch.get_num_threads()))
     started, done = time.monotonic(), 0
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(train_arm, str(arm.run.path), threads): arm for arm in waiting}
+    workers = ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_Worker.prepare, initargs=(threads,)
+    )
+    with workers as pool:
+        with _deaf():
+            futures = {pool.submit(train_arm, str(arm.run.path)): arm for arm in waiting}
         try:
             for future in as_completed(futures):
                 arm = futures[future]
@@ -111,10 +156,20 @@ def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]
                     f"test {scores['test_accuracy']:.1%} · {done}/{len(waiting)}, {left / 60:.1f} min left"
                 )
         except BaseException as problem:
+            if isinstance(problem, KeyboardInterrupt):
+                tell("stopping: what runs is being saved")
+                for process in active_children():  # those that have not heard it themselves
+                    process.terminate()
             pool.shutdown(cancel_futures=True)
             if isinstance(problem, KeyboardInterrupt):
                 raise Interrupted("the same command; finished trainings are kept") from None
             raise
+
+
+def _adaptation_seconds(run: Run) -> float:
+    """How long the body was first adapted to the task's own text, if it was."""
+    inner = run.path / ADAPTED
+    return Run.open(inner).seconds if inner.is_dir() else 0.0
 
 
 def outcome(arm: Arm) -> SeedOutcome:
@@ -140,5 +195,5 @@ def outcome(arm: Arm) -> SeedOutcome:
         predictions=[recipe.labels[i] for i in picked],
         probabilities=[row[i] for row, i in zip(chances, picked, strict=True)],
         parameters=params_of_run(arm.run).total,
-        seconds=curve[-1].seconds,
+        seconds=curve[-1].seconds + _adaptation_seconds(arm.run),
     )

@@ -27,7 +27,7 @@ from greffon.embedding import embed
 from greffon.errors import UserError
 from greffon.figures import accuracy_figure, labels_figure, save
 from greffon.files import sha256, write_atomically
-from greffon.finetuning import check, labelled_data
+from greffon.finetuning import check, check_body, graft_recipe, labelled_data
 from greffon.lint import overlap
 from greffon.progress import say
 from greffon.report import report
@@ -38,6 +38,8 @@ from greffon.text.corpora import Labelled
 from greffon.text.splits import Splits, load_splits
 from greffon.yardstick import FROZEN, Yardstick, frozen, frozen_name, majority, tfidf
 
+HIDDEN = ("data", "weights", "contents")
+"""What identifies a comparison, but tells a reader nothing that does not stand elsewhere."""
 RESERVED = {SCRATCH, "pretrained", "tfidf", "majority"}
 
 
@@ -88,17 +90,27 @@ def compare(
     for name, least in (("seeds", seeds), ("epochs", epochs), ("jobs", 1 if jobs is None else jobs)):
         if least < 1:
             raise UserError(f"{name} is {least}; choose 1 or more")
+    if settings.get("evaluate_every"):
+        raise UserError("compare scores once an epoch; leave out --evaluate-every")
     data = labelled_data(train, valid, test, text_column, label_column)
     data = replace(data, hold_out_test=test is None)
     splits = load_splits(data)
+    for source in sources.values():  # what cannot be is refused before anything is written
+        graft_recipe(source, data, splits, epochs=epochs, seed=0, unfreeze=unfreeze, settings=settings)
     first = next(iter(sources.values()))
     findings = check(splits, first, settings.get("context") or first.recipe.shape.context)
+    findings += [finding for source in sources.values() for finding in check_body(source)]
     for finding in findings:
         tell(f"{finding.severity}: {finding.message}")
     sizes = label_sizes(labels, len(splits.train), tell)
     asked = {
         "runs": {name: str(run.path.resolve()) for name, run in sources.items()},
-        "data": {"train": str(train), "valid": str(valid), "test": str(test)},
+        "weights": {name: sha256(run.path / "model.safetensors") for name, run in sources.items()},
+        "data": {
+            name: str(Path(file).resolve())
+            for name, file in (("train", train), ("valid", valid), ("test", test))
+            if file is not None
+        },
         "contents": [sha256(Path(file)) for file in (train, valid, test) if file is not None],
         "columns": [text_column, label_column],
         "epochs": epochs,
@@ -230,7 +242,8 @@ def gather(
             "findings": findings,
             "files": asked["data"],
         },
-        settings={**asked, "seeds": seeds, "scratch": f"a body like {next(iter(asked['runs']))}'s"},
+        settings={**{name: value for name, value in asked.items() if name not in HIDDEN}, "seeds": seeds},
+        pretraining={name: Run.open(run).seconds for name, run in asked["runs"].items()},
         versions={
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in ("greffon", "torch", "numpy", "scikit-learn")},

@@ -1,5 +1,6 @@
 """A new head on a pretrained body: `greffon.finetune`."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from greffon.config import Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
 from greffon.errors import UserError
+from greffon.files import write_atomically
 from greffon.jobs import steps_of_epoch
 from greffon.lint import Finding, lint
 from greffon.progress import say
@@ -18,6 +20,7 @@ from greffon.train import train as carry_out
 ADAPTED = "adapted"
 """Where, inside the new run, the body adapted to the task's own text is kept."""
 
+MOST_EPOCHS = 10_000
 DEFAULT_POOLING = {"encoder": "cls"}
 """What a head reads of a body of that kind, where the preset's choice is not meant for it."""
 
@@ -52,7 +55,7 @@ def finetune(
     recipe = graft_recipe(
         source, data, splits, epochs=epochs, seed=seed, freeze=freeze, unfreeze=unfreeze, settings=settings
     )
-    findings = check(splits, source, recipe.shape.context)
+    findings = check(splits, source, recipe.shape.context) + check_body(source)
     if not quiet:
         for finding in findings:
             say(f"{finding.severity}: {finding.message}")
@@ -79,8 +82,9 @@ def labelled_data(
 
 def check(splits: Splits, source: Run, context: int) -> list[Finding]:
     """Look over the labelled texts; an error among the findings ends the matter."""
-    parts = {"train": splits.train, "valid": splits.valid, "test": splits.test}
-    parts = {name: part for name, part in parts.items() if part}
+    parts = {"train": splits.train, "valid": splits.valid}
+    if splits.test:
+        parts["test"] = splits.test
     counts = {
         name: [1 + len(ids) for ids in source.tokenizer.encode_many([example.text for example in part])]
         for name, part in parts.items()
@@ -90,6 +94,19 @@ def check(splits: Splits, source: Run, context: int) -> list[Finding]:
     if errors:
         raise UserError(" ".join(errors))
     return findings
+
+
+def check_body(source: Run) -> list[Finding]:
+    """Tell of a body that was hardly trained: what it can show is not what pretraining can."""
+    if not source.has_model:
+        source.load_model()  # which says what to do
+    best, steps = source.scores.get("step"), source.recipe.training.steps
+    if best == 0:
+        return [Finding("warning", "untrained-body", f"The weights of {source.path} are those of step 0: untrained.")]
+    if not source.finished:
+        message = f"{source.path} stopped before its end; its weights are those of step {best:,} of {steps:,}."
+        return [Finding("warning", "unfinished-body", message)]
+    return []
 
 
 def graft_recipe(
@@ -110,8 +127,10 @@ def graft_recipe(
         raise UserError(f"{source.path} is a classifier; fine-tune the pretrained run that it came from")
     if base.objective == "seq2seq":
         raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
-    if epochs < 1:
-        raise UserError(f"epochs is {epochs}; choose 1 or more")
+    if not 1 <= epochs <= MOST_EPOCHS:
+        raise UserError(f"epochs is {epochs}; choose a number from 1 to {MOST_EPOCHS:,}")
+    if freeze and unfreeze:
+        raise UserError("--freeze keeps the body as it is and --unfreeze lets it learn; give one of them")
     check_names(settings, Graft, Shape, Training)
     refuse_pair_settings(settings)
     found = PRESETS[base.preset]()
@@ -158,17 +177,21 @@ def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> R
     run = Run.create(out, replace(recipe, origin=str(inner.resolve())))
     source.tokenizer.save(run.path)
     found = PRESETS[recipe.preset]()
-    Run.create(inner, adaptation_recipe(source, recipe, found.adaptation))
+    # Only what the classifier will learn from: texts that choose or judge are not to be seen before.
+    texts = [{"text": example.text} for example in load_splits(recipe.data).train if example.text.strip()]
+    file = inner.resolve() / "texts.jsonl"
+    Run.create(inner, adaptation_recipe(source, recipe, found.adaptation, file))
+    write_atomically(file, "".join(json.dumps(text) + "\n" for text in texts).encode())
     source.tokenizer.save(inner)
     return run
 
 
-def adaptation_recipe(source: Run, recipe: Recipe, training: Training) -> Recipe:
+def adaptation_recipe(source: Run, recipe: Recipe, training: Training, texts: Path) -> Recipe:
     """Describe how a body goes on pretraining on the texts, without the labels, of a task."""
     return replace(
         source.recipe,
         training=replace(training, seed=recipe.training.seed),
-        data=Data(train=recipe.data.train, text_column=recipe.data.text_column),
+        data=Data(train=(str(texts),)),
         origin=str(source.path.resolve()),
         cost={},
     )

@@ -76,7 +76,7 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, cut: Callable[[Windows], C
         [row for stream in valids for row in sample(cut(Windows(stream, length, training.seed)), limit)],
         digest,
         f"text: {sum(map(len, stores)):,} documents, {sum(map(len, trains)):,} tokens to train on; "
-        f"{kept:,} documents held out",
+        f"{kept:,} document{'s' * (kept != 1)} held out",
     )
 
 

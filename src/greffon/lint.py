@@ -13,7 +13,9 @@ from itertools import combinations
 from typing import Literal, Protocol
 
 _IMBALANCED = 0.8  # share of the majority class above which accuracy alone misleads
-_RARE = 0.05  # a label is a suspected typo only if it is at most this frequent beside its neighbour
+_RARE = 0.05  # a label this rare beside its neighbour is a suspected typo of it;
+_NAMED = 3  # examples named in one sentence
+_LESS = 0.5  # one this much rarer only if a single letter differs
 
 
 class Example(Protocol):
@@ -79,7 +81,9 @@ def _empty(splits: Splits) -> Iterator[Finding]:
         if not examples:
             yield Finding("error", "no-examples", f"{name} holds no texts at all.")
         lines = [example.line for example in examples if not example.text.strip()]
-        if lines:
+        if lines and len(lines) == len(examples):
+            yield Finding("error", "no-text", f"Every text in {name} is empty ({_see(lines)}).")
+        elif lines:
             yield Finding(
                 "warning",
                 "empty-text",
@@ -96,13 +100,21 @@ def _classes(splits: Splits) -> Iterator[Finding]:
         yield Finding(
             "error",
             "one-class",
-            f"All {len(train):,} training texts have the label {only!r}: a classifier needs at least two.",
+            f"Every text to train on ({len(train):,}) has the label {only!r}: a classifier needs at least two.",
         )
         return
-    for example in train:
-        if counts[example.label] == 1:
-            message = f"The label {example.label!r} occurs only once in train (line {example.line})."
-            yield Finding("warning", "single-label", message)
+    once = [example for example in train if counts[example.label] == 1]
+    if once:
+        names = ", ".join(f"{example.label!r} (line {example.line})" for example in once[:_NAMED])
+        more = f" and {len(once) - _NAMED:,} more" if len(once) > _NAMED else ""
+        occur = "occurs" if len(once) == 1 else "occur"
+        message = f"{len(once):,} label{'s' * (len(once) != 1)} {occur} only once in train: {names}{more}."
+        yield Finding("warning", "single-label", message)
+    for name, examples in splits.items():
+        if name != "train" and examples and len({example.label for example in examples}) == 1:
+            only = examples[0].label
+            message = f"Every text in {name} has the label {only!r}: accuracy there says little."
+            yield Finding("warning", "one-class-apart", message)
     for label, count in counts.most_common(1):
         if count / len(train) > _IMBALANCED:
             yield Finding(
@@ -139,9 +151,11 @@ def _typos(splits: Splits) -> Iterator[Finding]:
         for example in examples:
             counts[example.label] += 1
             first.setdefault(example.label, f"{name} line {example.line}")
-    for one, other in combinations(sorted(counts), 2):
-        rare, frequent = sorted((one, other), key=lambda label: counts[label])
-        if _probable_typo(rare, frequent, counts):
+    by_count = sorted(counts, key=lambda label: (-counts[label], label))
+    for place, rare in enumerate(by_count):
+        # The commonest of the labels it may stand for.
+        frequent = next((label for label in by_count[:place] if _probable_typo(rare, label, counts)), None)
+        if frequent is not None:
             yield Finding(
                 "warning",
                 "label-typo",
@@ -153,13 +167,13 @@ def _typos(splits: Splits) -> Iterator[Finding]:
 def _probable_typo(rare: str, frequent: str, counts: Mapping[str, int]) -> bool:
     if _normal(rare) == _normal(frequent):
         return True  # only case or spaces differ: suspect however frequent
-    if counts[rare] > max(1, _RARE * counts[frequent]) or counts[rare] == counts[frequent]:
+    if counts[rare] > max(1, _LESS * counts[frequent]) or counts[rare] == counts[frequent]:
         return False
     # `topic1` beside `topic2` is numbering, and short labels (`sad`, `mad`) are often one letter apart.
     if any(character.isdigit() for character in rare + frequent):
         return False
     shorter = min(len(rare), len(frequent))
-    allowed = 0 if shorter < 4 else 1 if shorter < 7 else 2
+    allowed = 0 if shorter < 4 else 1 if shorter < 7 or counts[rare] > max(1, _RARE * counts[frequent]) else 2
     return _edits(_normal(rare), _normal(frequent)) <= allowed
 
 

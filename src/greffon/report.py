@@ -11,7 +11,8 @@ The schema (accuracies and differences are shares between 0 and 1):
       chosen_epoch     [one for each seed], empty for classical arms
       parameters       number or null
       seconds          [one for each seed]
-      curve            [{epoch, valid, test, valid_range: [low, high], test_range, seeds}] from epoch 0
+      curve            [{epoch, valid, test, valid_range: [low, high], test_range, seeds}] from epoch 0;
+                       a run that stopped early keeps its last score, `seeds` counts those that went on
       per_class        {label: {precision, recall, f1, support}}, from the predictions of all seeds
       confusion        [[…]] gold × predicted, summed over seeds, in the order of labels
       mistakes         [{text, gold, predicted, probability, seeds}], the most confident first
@@ -24,6 +25,7 @@ The schema (accuracies and differences are shares between 0 and 1):
     labels       the classes, in order
     label_curve  {arm: [{labels, mean, interval}]} or null
     data         {train, valid, test, train_test_overlap, findings: [{severity, code, message}], files}
+    pretraining  {arm: seconds that its body was pretrained for}
     settings     {seeds, epochs, …}
     versions     {package: version}
 """
@@ -117,6 +119,12 @@ def _arms(results: Results) -> Html:
     note = "Neural accuracies are means over the seeds; the time is the mean cost of one run."
     if any(name.startswith(FROZEN) for name in results["arms"]):
         note += " Frozen: logistic regression on the vectors that the body makes of the texts before any fine-tuning."
+    bodies = results.get("pretraining", {})
+    if len(bodies) > 1:
+        note += f" Scratch has the form of {next(iter(bodies))}."
+    if bodies:
+        took = ", ".join(f"{name} {_seconds(seconds)}" for name, seconds in bodies.items())
+        note += f" Pretraining, which is not counted, took: {took}."
     return section("The arms", cards(headers, rows), tag("p", note, kind="note"))
 
 
@@ -236,7 +244,8 @@ def _method(results: Results) -> Html:
     yardstick = results["yardstick"]
     lines = [
         "Epochs are chosen on validation, never on test: each run's test accuracy is the one at its own "
-        "best validation epoch (the earliest of equals).",
+        "best validation epoch (among equals the one with the lower loss). A run that stopped early keeps "
+        "its last score in the curves.",
         "95 % intervals come from a bootstrap that resamples both the seeds and the test texts; for a "
         "difference the two arms share the resampled texts.",
         "p comes from a paired permutation test, two-sided: the signs of each text's difference in "

@@ -5,7 +5,7 @@ at the top of `report.py`.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,6 +60,7 @@ def assemble(
     settings: Mapping[str, Any],
     versions: Mapping[str, str],
     label_curve: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    pretraining: Mapping[str, float] | None = None,
 ) -> Results:
     """Everything that `results.json` holds; `overlap` are the test texts that also stand in train."""
     answers = {name: [outcome.predictions for outcome in outcomes] for name, outcomes in arms.items()}
@@ -88,16 +89,12 @@ def assemble(
     results["label_curve"] = (
         {name: [dict(point) for point in curve] for name, curve in label_curve.items()} if label_curve else None
     )
+    results["pretraining"] = dict(pretraining or {})
     results["data"] = {"test": len(gold), **data, "train_test_overlap": len(overlap)}
     results["settings"] = dict(settings)
     results["versions"] = dict(versions)
     results["verdict"] = verdict(results)
     return results
-
-
-def choose_epoch(curve: Iterable[EpochScore]) -> EpochScore:
-    """The epoch with the best validation accuracy, the earliest of equals; never looks at test."""
-    return max(curve, key=lambda score: (score.valid, -score.epoch))
 
 
 def correctness(predictions: Sequence[Sequence[str]], gold: Sequence[str]) -> Correct:
@@ -163,12 +160,12 @@ def _valid(by_seed: list[float]) -> dict[str, Any]:
 
 
 def _by_epoch(outcomes: Sequence[SeedOutcome]) -> dict[int, list[EpochScore]]:
-    """The scores of all runs, epoch by epoch; a run that stopped early is missing from later ones."""
-    epochs: dict[int, list[EpochScore]] = {}
-    for outcome in outcomes:
-        for score in outcome.curve:
-            epochs.setdefault(score.epoch, []).append(score)
-    return dict(sorted(epochs.items()))
+    """The scores of all runs, epoch by epoch; a run that stopped early keeps its last score."""
+    epochs = sorted({score.epoch for outcome in outcomes for score in outcome.curve})
+    return {
+        epoch: [[score for score in outcome.curve if score.epoch <= epoch][-1] for outcome in outcomes]
+        for epoch in epochs
+    }
 
 
 def _mean_curve(outcomes: Sequence[SeedOutcome]) -> list[dict[str, Any]]:
@@ -182,7 +179,7 @@ def _mean_curve(outcomes: Sequence[SeedOutcome]) -> list[dict[str, Any]]:
                 "test": float(np.mean(test)),
                 "valid_range": [min(valid), max(valid)],
                 "test_range": [min(test), max(test)],
-                "seeds": len(scores),
+                "seeds": sum(score.epoch == epoch for score in scores),
             }
         )
     return curve

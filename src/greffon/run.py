@@ -167,6 +167,11 @@ class Run:
                 continue
         return entries
 
+    @property
+    def seconds(self) -> float:
+        """How long it has been trained."""
+        return max((entry["seconds"] for entry in self.metrics()), default=0.0)
+
     def forget_after(self, step: int) -> None:
         """Drop the metrics of steps that will be done again."""
         kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]

@@ -48,7 +48,7 @@ def show(run: str | Path | Run) -> Summary:
         steps_done=max((entry["step"] for entry in metrics), default=0) if run.finished else run.checkpoint_step,
         steps=recipe.training.steps,
         scores=run.scores,
-        seconds=max((entry["seconds"] for entry in metrics), default=0.0),
+        seconds=run.seconds,
         data=tuple(name for name in (*recipe.data.train, recipe.data.source, recipe.data.target) if name),
         labels=recipe.labels,
         changed=time.strftime("%Y-%m-%d %H:%M", time.localtime(newest)),

@@ -154,7 +154,7 @@ def calibrated(recipe: Recipe, job: Job) -> Recipe:
 def cost_line(recipe: Recipe, done: int = 0) -> str:
     """Say in one line what the run, or what is left of it, costs on this machine."""
     cost, training = recipe.cost, recipe.training
-    evaluations = sum(step >= done for step in evaluation_steps(training))
+    evaluations = -(-training.steps // _distance(training)) - -(-done // _distance(training)) + 1
     steps = training.steps - done
     minutes = (steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
     rows = training.rows * training.accumulate
@@ -173,10 +173,13 @@ def _duration(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
 
 
-def evaluation_steps(training: Training) -> set[int]:
-    """Name the steps after which held-out text is scored: the first (0), the last, and between."""
-    every = training.evaluate_every or max(1, -(-training.steps // EVALUATIONS))
-    return {*range(0, training.steps, every), training.steps}
+def evaluates(step: int, training: Training) -> bool:
+    """Whether held-out text is scored after a step: the first (0), the last, and at even distances between."""
+    return step == training.steps or step % _distance(training) == 0
+
+
+def _distance(training: Training) -> int:
+    return training.evaluate_every or max(1, -(-training.steps // EVALUATIONS))
 
 
 # -- the loop, watched -----------------------------------------------------------------------
@@ -219,7 +222,6 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
     standing = _restore(run, model, optimisers, tell)
     run.forget_after(standing.step)
     run.drop_snapshots(after=standing.step)
-    due = evaluation_steps(training)
     saved = logged = time.monotonic()
     with TrainingProgress(training.steps, standing.step, quiet) as progress, _stop_signals() as stop:
         if standing.step == 0:
@@ -231,15 +233,16 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
             if not math.isfinite(step.loss):
                 raise UserError(_diverged(run, step, standing))
             now = time.monotonic()
-            if now - logged > LOG_EVERY_SECONDS or step.number in due or step.number <= 20:
+            due = evaluates(step.number, training)
+            if now - logged > LOG_EVERY_SECONDS or due or step.number <= 20:
                 run.log(_entry(step, standing))
                 logged = now
-            if step.number in due:
+            if due:
                 _evaluate(run, job, model, standing, progress)
                 if training.average > 1:
                     run.save_snapshot(step.number, model, keep=training.average)
             waited = now - saved > 60 * training.checkpoint_minutes
-            if step.number in due or waited or stop.asked:
+            if due or waited or stop.asked:
                 _save(run, model, optimisers, standing)
                 saved = time.monotonic()
             if stop.asked and step.number < training.steps:
@@ -345,7 +348,7 @@ def _stop_signals() -> Iterator[_Stop]:
     stop = _Stop()
 
     def ask(number: int, frame: object) -> None:
-        if stop.asked:
+        if stop.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.asked = True
 

@@ -46,7 +46,9 @@ def transfer(model: Model, source: Run, *, head: bool) -> Transfer:
             p.copy_(given[name])
     copied = sum(p.numel() for name, p in wanted.items() if name.startswith("body."))
     assert copied, "a model without a body"
-    return Transfer(copied, sum(p.numel() for p in model.head.parameters()), head)
+    # By name, a tied matrix belongs to the body and is not counted twice.
+    own = sum(p.numel() for name, p in model.named_parameters() if name.startswith("head."))
+    return Transfer(copied, own, head)
 
 
 @dataclass(frozen=True)

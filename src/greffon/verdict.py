@@ -129,7 +129,8 @@ def _against_tfidf(results: Results) -> str:
     by = f"{points(abs(entry['mean']))} points"
     if all(outcome(each) == "below" for each in known.values()):
         whom = {1: best, 2: "both"}.get(len(known), f"all {len(known)} neural arms")
-        return f"{TFIDF} beats {whom}: use that ({by} above {best}, {_evidence(_flipped(entry))})."
+        chosen = f"{best}, the best on validation" if len(known) > 1 else best
+        return f"{TFIDF} beats {whom}: use that ({by} above {chosen}; {_evidence(_flipped(entry))})."
     if outcome(entry) == "above":
         return f"The best neural arm, {best}, beats {TFIDF} by {by} ({_evidence(entry)})."
     if outcome(entry) == "below":

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from greffon.errors import UserError
 from greffon.text import corpora, readers
-from greffon.text.corpora import Labelled, column_pairs, documents, find_files, labelled, line_pairs
+from greffon.text.corpora import Labelled, column_pairs, documents, find_files, labelled, line_pairs, texts_of
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -155,7 +155,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("a.txt.gz", b"", ":1", ["no text"]),
         ("a.txt.gz", b"not packed", ":1", ["damaged"]),
         ("a.txt.xz", b"not packed", ":1", ["damaged"]),
-        ("a.txt.gz", gzip.compress(b"un\n" * 9)[:-9], ":", ["breaks off"]),
+        ("a.txt.gz", gzip.compress(b"un\n" * 9, mtime=0)[:-9], ":", ["breaks off"]),
         ("a.txt.xz", lzma.compress(b"un\n" * 9)[:-9], ":", ["breaks off"]),
         ("a.csv", b"", ":1", ["no text"]),
         ("a.csv", b"text\n", ":1", ["no text"]),
@@ -235,3 +235,13 @@ def test_column_pairs(write: Write) -> None:
     assert list(column_pairs(path, "fr", "en")) == [("un", "one")]
     refused(path, ":1", "'source'", read=lambda path: list(column_pairs(path)))
     refused(write("a.csv", "source,target\n"), ":1", "no pair", read=lambda path: list(column_pairs(path)))
+
+
+def test_texts_keep_their_rows(write: Write) -> None:
+    table = write("a.csv", 'text,label\nun,a\n,b\n"deux\nlignes",c\n')
+    assert texts_of(table) == ["un", "", "deux\nlignes"]
+    assert texts_of(write("a.txt", "un\ndeux\n")) == ["un", "deux"]
+    with pytest.raises(UserError, match="separated by ';'"):
+        texts_of(write("b.csv", "text;label\nun;a\n"))
+    with pytest.raises(UserError, match="is a folder"):
+        labelled(table.parent)

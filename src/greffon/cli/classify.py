@@ -32,16 +32,16 @@ def main(words: Sequence[str]) -> None:
         raise UserError("nothing to classify, or too much; give texts, --file F, or - for stdin")
 
     from greffon.predict import classify
-    from greffon.text.corpora import documents
+    from greffon.text.corpora import texts_of
 
     if args.file is not None:
-        texts = list(documents([args.file], args.text_column))
+        texts = texts_of(args.file, args.text_column)
     elif args.texts == ("-",):
-        texts = [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
+        texts = [line.rstrip("\r\n") for line in sys.stdin]
     else:
         texts = list(args.texts)
     for found in classify(args.run, texts):
         if args.json:
             say_out(json.dumps(asdict(found), ensure_ascii=False))
         else:
-            say_out(f"{found.label}\t{found.probabilities[found.label]:.3f}\t{found.text}")
+            say_out(f"{found.label}\t{found.probabilities[found.label]:.3f}\t{' '.join(found.text.split())}")

@@ -34,7 +34,7 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.embedding import embed, nearest_vectors, save_vectors
     from greffon.errors import UserError
-    from greffon.text.corpora import documents
+    from greffon.text.corpora import texts_of
 
     if args.file is None:
         raise UserError("no texts; name a file with --file")
@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> None:
         raise UserError("nothing to do with the vectors; name a file with --out, or a text with --nearest")
     if args.top < 1:
         raise UserError(f"top is {args.top}; choose 1 or more")
-    texts = list(documents([args.file], args.text_column))
+    texts = texts_of(args.file, args.text_column)
     vectors = embed(args.run, texts, pool=args.pool)
     if args.out is not None:
         save_vectors(args.out, vectors)

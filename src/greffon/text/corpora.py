@@ -89,6 +89,14 @@ def documents(sources: Sequence[str | Path], text_column: str = "text") -> Itera
     return _documents(find_files(sources), text_column)
 
 
+def texts_of(path: Path, text_column: str = "text") -> list[str]:
+    """The texts of one file, in order: the documents of a .txt, every row of a table, empty ones too."""
+    path = Path(path)
+    if not path.is_file() or suffix_of(path) == ".txt":
+        return list(documents([path], text_column))
+    return [_string(value, path, line, text_column) for line, (value,) in rows(path, [text_column])]
+
+
 def _documents(files: Sequence[Path], text_column: str) -> Iterator[str]:
     for path in files:
         if suffix_of(path) == ".txt":
@@ -140,6 +148,8 @@ def _blocks(path: Path) -> Iterator[str]:
 def labelled(path: Path, text_column: str = "text", label_column: str = "label") -> list[Labelled]:
     """The labelled texts of one csv, tsv, jsonl or parquet file; an empty text is kept."""
     path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name the file with the labelled texts")
     examples: list[Labelled] = []
     for line, (text, label) in rows(path, [text_column, label_column]):
         name = _label(label, path, line, label_column)

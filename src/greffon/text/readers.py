@@ -117,6 +117,11 @@ def _position(column: str, names: Sequence[str], where: str) -> int:
         return names.index(column)
     if column in names:
         raise UserError(f"{where}: there are {names.count(column)} columns {column!r}; rename all but one")
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        mark = next(mark for mark in ";\t|" if mark in names[0])
+        raise UserError(
+            f"{where}: the columns are separated by {mark!r}; save the file with commas (or as .tsv with tabs)"
+        )
     hint = did_you_mean(column, names)
     if "choose from" not in hint:  # which lists them already
         hint = f" among {', '.join(names)}{hint}"

@@ -42,16 +42,26 @@ def load_splits(data: Data) -> Splits:
     if not train:
         raise UserError(f"{', '.join(data.train)}: no labelled text to train on")
     if data.hold_out_test:
-        train, test = stratified(train, SHARE, "test")
+        train, test = _hold_out(train, "test", data)
     if data.valid:
         valid = read(data.valid)
     else:
-        train, valid = stratified(train, SHARE, "valid")
+        train, valid = _hold_out(train, "valid", data)
     if data.limit:
         if data.limit > len(train):
             raise UserError(f"{data.limit} labels asked for, but only {len(train)} texts are left to train on")
         train = balanced_order(train)[: data.limit]
     return Splits(train, valid, test)
+
+
+def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labelled], list[Labelled]]:
+    kept, held = stratified(train, SHARE, name)
+    if not held:
+        raise UserError(
+            f"{', '.join(data.train)}: {len(train)} labelled texts are too few to hold a fifth of each class out; "
+            f"give a file with --{name}, or more texts"
+        )
+    return kept, held
 
 
 def stratified(examples: Sequence[Labelled], share: float, name: str) -> tuple[list[Labelled], list[Labelled]]:
