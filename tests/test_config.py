@@ -84,5 +84,5 @@ def test_override_takes_what_is_given() -> None:
 def test_presets_are_named_when_missing() -> None:
     with pytest.raises(UserError, match="unknown preset 'compct'; did you mean 'compact'"):
         preset("compct", "causal")
-    with pytest.raises(UserError, match="serves causal and masked, not seq2seq"):
+    with pytest.raises(UserError, match="serves causal and masked, not seq2seq; for seq2seq choose small or base"):
         preset("lab", "seq2seq")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from greffon.assembly import make_model
 from greffon.config import Data, Graft, Recipe, Shape, Training
 from greffon.errors import UserError
-from greffon.ledger import Ledger, body_components, class_head_component, params, vocabulary_head_component
+from greffon.ledger import Ledger, body_components, class_head_component, of_recipe, params, vocabulary_head_component
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,26 @@ def test_formulas_equal_tensors(shape: Shape, vocabulary: int) -> None:
     recipe = Recipe("causal", "compact", shape, Training(), Data(), vocabulary)
     ledger = Ledger((*body_components(shape, vocabulary), vocabulary_head_component(shape, vocabulary)))
     assert ledger.total == tensors(recipe)
+
+
+@given(shapes, st.integers(1, 70))
+def test_formulas_equal_tensors_of_translators(shape: Shape, vocabulary: int) -> None:
+    recipe = Recipe("seq2seq", "small", shape, Training(), Data(), vocabulary)
+    assert of_recipe(recipe).total == tensors(recipe)
+    for component in of_recipe(recipe).components:
+        if "=" in component.formula:
+            assert eval(component.formula.partition("=")[2].replace("×", "*")) == component.count, component
+
+
+def test_the_base_model_of_the_paper() -> None:
+    found = params(preset="base", vocabulary=37_000)
+    assert found.total == 63_082_496
+    counts = {component.name: component.count for component in found.components}
+    assert counts["embedding (source and target)"] == 37_000 * 512
+    assert counts["vocabulary head"] == 0  # the third of the three uses of one matrix
+    assert counts["decoder layer 6: cross-attention (query, key, value, out)"] == 4 * (512 * 512 + 512)
+    with pytest.raises(UserError, match="translates and has no classes"):
+        params(preset="base", classes=2)
 
 
 grafts = st.builds(Graft, pooling=st.sampled_from(["last", "mean", "mean-max"]), words=st.booleans())

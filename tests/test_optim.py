@@ -37,6 +37,14 @@ def test_schedule_climbs_falls_and_ends_at_zero() -> None:
     assert height(99, replace(TRAINING, decay="constant")) == 1.0
 
 
+def test_inverse_square_root_is_the_papers_schedule() -> None:
+    training = Training(steps=50_000, warmup=4000, decay="inverse-sqrt")
+    peak = 512**-0.5 * 4000**-0.5
+    for step in (0, 99, 3999, 4000, 10_000, 49_999):
+        paper = 512**-0.5 * min((step + 1) ** -0.5, (step + 1) * 4000**-1.5)
+        assert height(step, training) * peak == pytest.approx(paper)
+
+
 def make_model() -> Model:
     body = Decoder(Shape(layers=2, width=16, heads=2, feed_forward=32), 40)
     return Model(body, VocabularyHead(16, 40, tied=body.embedding))

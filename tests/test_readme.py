@@ -10,7 +10,7 @@ from greffon.cli import COMMANDS, run
 from greffon.randomness import generator
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-SMALL = ["--layers", "1", "--width", "32", "--heads", "2", "--feed-forward", "32", "--context", "32", "--rows", "4"]
+SMALL = ["--layers", "1", "--width", "32", "--heads", "2", "--feed-forward", "32", "--context", "32"]
 
 
 def commands() -> list[list[str]]:
@@ -23,8 +23,9 @@ def shorten(words: list[str]) -> list[str]:
     """Give a command of the README a budget for tests."""
     if words[0] == "pretrain":
         cut = words.index("--minutes")
+        size = ["--batch-tokens", "200"] if "seq2seq" in words else ["--rows", "4"]
         vocabulary = [] if "--tokenizer" in words else ["--vocabulary", "400"]
-        return [*words[:cut], *words[cut + 2 :], "--steps", "5", *vocabulary, *SMALL]
+        return [*words[:cut], *words[cut + 2 :], "--steps", "5", *vocabulary, *SMALL, *size]
     if words[0] == "compare":
         return [*words, "--seeds", "1"] if "--seeds" not in words else words
     return words
@@ -40,13 +41,18 @@ def folder(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         rows = [("beau", "positive") if random.random() < 0.5 else ("nul", "negative") for _ in range(40)]
         lines = [f"un livre {word} numéro {i} {name},{label}" for i, (word, label) in enumerate(rows)]
         (tmp_path / f"{name}.csv").write_text("text,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    for part in ("train", "test"):
+        (tmp_path / f"{part}.en").write_text("".join(f"Dog {i} runs.\n" for i in range(40)), encoding="utf-8")
+        (tmp_path / f"{part}.fr").write_text("".join(f"Le chien {i} court.\n" for i in range(40)), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def test_the_commands_run_one_after_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = commands()
-    assert {"pretrain", "generate", "finetune", "compare", "classify", "evaluate", "params"} <= {w[0] for w in found}
+    assert {"pretrain", "generate", "finetune", "compare", "classify", "evaluate", "params", "translate"} <= {
+        w[0] for w in found
+    }
     for words in found:
         code = run(shorten(words))
         assert code == 0, (words, capsys.readouterr().err)

@@ -17,7 +17,8 @@ _HOME = {
     "finetune": "finetuning",
     "compare": "experiment",
     "demo": "demonstration",
-    "evaluate": "predict",
+    "demo_translation": "translation_demo",
+    "evaluate": "evaluation",
     "classify": "predict",
     "generate": "predict",
     "generate_many": "predict",
@@ -25,6 +26,9 @@ _HOME = {
     "embed": "embedding",
     "nearest": "embedding",
     "word_vectors": "embedding",
+    "translate": "translation",
+    "translate_best": "translation",
+    "source_attention": "translation",
     "params": "ledger",
     "show": "summary",
     "Run": "run",
@@ -33,12 +37,14 @@ _HOME = {
     "Training": "config",
     "Decoder": "nn.body",
     "Encoder": "nn.body",
+    "EncoderDecoder": "nn.encoder_decoder",
     "VocabularyHead": "nn.heads",
     "Model": "nn.model",
     "Causal": "objectives.causal",
     "Masked": "objectives.masked",
     "Masking": "config",
     "PairHead": "nn.heads",
+    "Seq2Seq": "objectives.seq2seq",
     "ClassHead": "nn.heads",
     "Classify": "objectives.classify",
     "Comparison": "experiment",
@@ -60,12 +66,14 @@ if TYPE_CHECKING:
     from greffon.embedding import nearest as nearest
     from greffon.embedding import word_vectors as word_vectors
     from greffon.errors import UserError as UserError
+    from greffon.evaluation import evaluate as evaluate
     from greffon.experiment import Comparison as Comparison
     from greffon.experiment import compare as compare
     from greffon.finetuning import finetune as finetune
     from greffon.ledger import params as params
     from greffon.nn.body import Decoder as Decoder
     from greffon.nn.body import Encoder as Encoder
+    from greffon.nn.encoder_decoder import EncoderDecoder as EncoderDecoder
     from greffon.nn.heads import ClassHead as ClassHead
     from greffon.nn.heads import PairHead as PairHead
     from greffon.nn.heads import VocabularyHead as VocabularyHead
@@ -73,8 +81,8 @@ if TYPE_CHECKING:
     from greffon.objectives.causal import Causal as Causal
     from greffon.objectives.classify import Classify as Classify
     from greffon.objectives.masked import Masked as Masked
+    from greffon.objectives.seq2seq import Seq2Seq as Seq2Seq
     from greffon.predict import classify as classify
-    from greffon.predict import evaluate as evaluate
     from greffon.predict import fill as fill
     from greffon.predict import generate as generate
     from greffon.predict import generate_many as generate_many
@@ -85,6 +93,10 @@ if TYPE_CHECKING:
     from greffon.summary import show as show
     from greffon.text.tokenizer import Tokenizer as Tokenizer
     from greffon.tokenizing import tokenizer as tokenizer
+    from greffon.translation import source_attention as source_attention
+    from greffon.translation import translate as translate
+    from greffon.translation import translate_best as translate_best
+    from greffon.translation_demo import demo_translation as demo_translation
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ import torch
 
 from greffon.config import Recipe
 from greffon.nn.body import Body, Decoder, Encoder
+from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import ClassHead, PairHead, VocabularyAndPairHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.randomness import derive
@@ -32,7 +33,15 @@ def classifier(recipe: Recipe) -> Model:
     return Model(body, head)
 
 
-MODELS = {"causal": language_model, "masked": language_model, "classify": classifier}
+def translator(recipe: Recipe) -> Model:
+    """An encoder-decoder with a vocabulary head on it; tied, one matrix is embedding of both sides and head."""
+    body = EncoderDecoder(recipe.shape, recipe.vocabulary)
+    matrix = body.embedding if recipe.shape.tied else None
+    head = VocabularyHead(body.width, recipe.vocabulary, bias=recipe.shape.bias, tied=matrix)
+    return Model(body, head)
+
+
+MODELS = {"causal": language_model, "masked": language_model, "classify": classifier, "seq2seq": translator}
 
 
 def make_model(recipe: Recipe) -> Model:

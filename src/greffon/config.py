@@ -17,11 +17,12 @@ Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "swiglu"]
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
 Positions = Literal["sinusoidal", "rotary", "learned", "none"]
-PretrainingObjective = Literal["causal", "masked"]
-Objective = Literal["causal", "masked", "classify"]
-BodyKind = Literal["decoder", "encoder"]
+PretrainingObjective = Literal["causal", "masked", "seq2seq"]
+Objective = Literal["causal", "masked", "classify", "seq2seq"]
+BodyKind = Literal["decoder", "encoder", "encoder-decoder"]
 Optimiser = Literal["adamw", "muon"]
-Decay = Literal["linear", "cosine", "constant"]
+Decay = Literal["linear", "cosine", "inverse-sqrt", "constant"]
+Choice = Literal["loss", "bleu"]
 Pooling = Literal["cls", "last", "mean", "mean-max"]
 
 LARGEST = {"layers": 1000, "width": 100_000, "heads": 1000, "feed_forward": 1_000_000, "context": 1_000_000}
@@ -89,6 +90,8 @@ class Training:
     """Minutes of training, where no steps are given."""
     rows: int = 8
     """Rows of a batch (texts, when fine-tuning)."""
+    batch_tokens: int = 4096
+    """Padded tokens of a batch of pairs at most, on its longer side."""
     accumulate: int = 1
     """Batches whose gradients are summed for one step."""
     optimiser: Optimiser = "muon"
@@ -102,9 +105,15 @@ class Training:
     warmup: int = 100
     """Steps in which the rate climbs to its full height; a fifth of all steps at most."""
     decay: Decay = "linear"
-    """How the rate falls afterwards, to zero at the last step."""
+    """How the rate falls afterwards: to zero at the last step, or with the root of the step (Noam)."""
     clip: float = 1.0
     """The largest gradient norm; longer ones are scaled down."""
+    label_smoothing: float = 0.0
+    """The share that is spread over the whole vocabulary instead of the wanted token (translation)."""
+    average: int = 0
+    """Evaluations, the last ones, whose weights are averaged at the end, if that is better; 0: none."""
+    choose_by: Choice = "loss"
+    """Which held-out score chooses the best weights and stops early: loss, or BLEU (translation)."""
     layer_decay: float = 1.0
     """The rate of each layer as a share of the one above it (ULMFiT)."""
     unfreeze_every: int = 0
@@ -121,15 +130,17 @@ class Training:
     """Minutes between two checkpoints at most."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "warmup", "evaluate_every", "seed", "patience", "unfreeze_every"):
+        for name in ("steps", "warmup", "evaluate_every", "seed", "patience", "unfreeze_every", "average"):
             _at_least(name, getattr(self, name), 0)
-        for name in ("rows", "accumulate", "valid_tokens"):
+        for name in ("rows", "batch_tokens", "accumulate", "valid_tokens"):
             _at_least(name, getattr(self, name), 1)
         for name in ("rate", "matrix_rate", "clip", "checkpoint_minutes"):
             if not 0 < getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; choose a number above 0")
         if not 0 < self.layer_decay <= 1:
             raise UserError(f"layer_decay is {self.layer_decay}; choose a share above 0 and up to 1")
+        if not 0 <= self.label_smoothing < 1:
+            raise UserError(f"label_smoothing is {self.label_smoothing}; choose a share from 0 up to, not including, 1")
         if not 0 <= self.weight_decay < 1:
             raise UserError(f"weight_decay is {self.weight_decay}; choose a number from 0 up to 1")
 
@@ -149,8 +160,16 @@ class Data:
     """Whether a fifth of the labelled training texts is kept as the test."""
     limit: int = 0
     """How many labelled texts to train on at most; 0: all."""
+    source: str = ""
+    """A file of sentences, and"""
+    target: str = ""
+    """one with their translations on the same lines (or both in columns of `train`)."""
+    valid_source: str = ""
+    valid_target: str = ""
     text_column: str = "text"
     label_column: str = "label"
+    source_column: str = "source"
+    target_column: str = "target"
     tokenizer: str = ""
     """An existing tokenizer; empty: one is trained on the training text."""
     digest: str = ""
@@ -206,8 +225,12 @@ class Recipe:
     """The identity of the tokenizer in the run directory, once there is one."""
     origin: str = ""
     """The run whose weights it starts from; empty: fresh ones."""
+    encoder_origin: str = ""
+    """The run whose body the encoder of a translator starts from."""
+    decoder_origin: str = ""
+    """The run whose body, and head, the decoder of a translator starts from."""
     body: BodyKind = "decoder"
-    """Whether it reads forward only, or both ways."""
+    """Whether it reads forward only, both ways, or one text while it writes another."""
     masking: Masking | None = None
     graft: Graft | None = None
     labels: tuple[str, ...] = ()
@@ -256,6 +279,16 @@ def check_names(settings: Mapping[str, Any], *kinds: type, where: str = "") -> N
     for name in settings:
         if name not in known:
             raise UserError(f"{where}unknown setting {name!r}{did_you_mean(name, known)}")
+
+
+PAIR_SETTINGS = ("batch_tokens", "label_smoothing", "choose_by")
+
+
+def refuse_pair_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse the settings that mean something to a translator alone."""
+    for name in PAIR_SETTINGS:
+        if settings.get(name) is not None:
+            raise UserError(f"--{name.replace('_', '-')} is for translation (--objective seq2seq); leave it out")
 
 
 def _at_least(name: str, value: int, least: int) -> None:

@@ -28,7 +28,7 @@ def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pooling = 
     `pool` is what stands for a text: the mean of its tokens' states, the last one's, or that of
     `cls`, the first one, for bodies that look both ways.
     """
-    run = Run.open(run)
+    run = _body(run)
     texts = [texts] if isinstance(texts, str) else list(texts)
     if pool not in POOLS:
         raise UserError(f"unknown pooling {pool!r}; choose {', '.join(POOLS[:-1])} or {POOLS[-1]}")
@@ -52,6 +52,13 @@ def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pooling = 
             stacklevel=2,
         )
     return out
+
+
+def _body(run: str | Path | Run) -> Run:
+    run = Run.open(run)
+    if run.recipe.objective == "seq2seq":
+        raise UserError(f"{run.path} is a translator; give a run with one body, pretrained or fine-tuned")
+    return run
 
 
 def save_vectors(path: Path, vectors: np.ndarray) -> None:
@@ -107,7 +114,7 @@ def word_vectors(run: str | Path | Run, text: str) -> list[WordVector]:
     The same word has another vector in another sentence:
     `[found.vector for found in word_vectors(run, "L'avocat mange un avocat.") if found.word == "avocat"]`.
     """
-    run = Run.open(run)
+    run = _body(run)
     model, prepared = load(run), LabelledTexts(run.recipe, run.tokenizer)
     ids = np.array(run.tokenizer.encode(text), dtype=np.int64)
     if not len(ids):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from greffon.config import Data, Graft, Recipe, Shape, Training, check_names, override
+from greffon.config import Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
 from greffon.errors import UserError
 from greffon.files import write_atomically
 from greffon.jobs import steps_of_epoch
@@ -125,11 +125,14 @@ def graft_recipe(
     base = source.recipe
     if base.objective == "classify":
         raise UserError(f"{source.path} is a classifier; fine-tune the pretrained run that it came from")
+    if base.objective == "seq2seq":
+        raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
     if not 1 <= epochs <= MOST_EPOCHS:
         raise UserError(f"epochs is {epochs}; choose a number from 1 to {MOST_EPOCHS:,}")
     if freeze and unfreeze:
         raise UserError("--freeze keeps the body as it is and --unfreeze lets it learn; give one of them")
     check_names(settings, Graft, Shape, Training)
+    refuse_pair_settings(settings)
     found = PRESETS[base.preset]()
     form = {name: value for name, value in settings.items() if name in ("dropout", "context")}
     fixed = [name for name in settings if hasattr(base.shape, name) and name not in form]

@@ -14,7 +14,6 @@ from typing import Protocol
 import torch
 
 from greffon.config import Training
-from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score
 from greffon.optim import set_rates
@@ -89,14 +88,9 @@ def fit(
             rate=rate,
             gradient=gradient,
             targets=targets,
-            tokens=sum(part.tokens.numel() for part in parts),
+            tokens=sum(part.places for part in parts),
             bytes=sum(part.bytes for part in parts),
-            padding=_padding(parts),
+            padding=sum(part.padded for part in parts) / sum(part.places for part in parts),
             seconds=time.perf_counter() - started,
             pair_loss=pair_loss if pairs else None,
         )
-
-
-def _padding(parts: Sequence[Batch]) -> float:
-    padded = sum(int((part.documents == PADDING).sum()) for part in parts if part.documents is not None)
-    return padded / sum(part.tokens.numel() for part in parts)

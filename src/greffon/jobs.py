@@ -1,7 +1,7 @@
 """What a recipe means in terms of data: which batches a step sees, and how held-out text is scored."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,11 +12,13 @@ import numpy as np
 from greffon.config import Data, Recipe, Training
 from greffon.errors import UserError
 from greffon.fit import Objective
+from greffon.job import HELD_OUT_SHARE, SCORING_TOKENS, Job, lowest_loss
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
 from greffon.objectives.masked import Masked
+from greffon.pair_job import seq2seq
 from greffon.randomness import generator
 from greffon.scoring import held_out_accuracy, held_out_loss
 from greffon.text.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, length_buckets, sample
@@ -27,30 +29,9 @@ from greffon.text.store import TokenStore, open_store
 from greffon.text.tokenizer import Tokenizer
 from greffon.text.words import Sentences
 
-HELD_OUT_SHARE = 0.01
 PAIR_TRIAL_ROWS = 64
 """Rows in which a text must show pairs of both kinds before training on them begins."""
 SCORING_ROWS = 16
-SCORING_TOKENS = 8192
-"""Padded tokens of a batch when texts are only scored: large enough to keep the cores busy."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """All that training needs beside the model."""
-
-    objective: Objective
-    batches: Callable[[int], Sequence[Batch]]  # the batches of a step
-    evaluate: Callable[[Model], dict[str, float]]
-    merit: Callable[[Mapping[str, float]], tuple[float, ...]]  # which scores are best: the highest
-    digest: str  # the identity of the data
-    summary: str  # one line about the data
-    epoch: int = 0  # steps of one pass over the data, where training is counted in passes
-
-
-def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
-    """Prefer the lowest held-out loss, that of pairs included."""
-    return (-scores["loss"] - scores.get("pair_loss", 0.0),)
 
 
 @dataclass(frozen=True)
@@ -297,4 +278,5 @@ JOBS: dict[str, Callable[[Recipe, Tokenizer], Job]] = {
     "causal": pretraining,
     "masked": pretraining,
     "classify": classify,
+    "seq2seq": seq2seq,
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 from greffon.config import Graft, Recipe, Shape, check_names, override
 from greffon.errors import UserError
+from greffon.recipes import PRESETS
 from greffon.recipes import preset as look_up
 from greffon.run import Run
 
@@ -65,35 +66,52 @@ def _norm(shape: Shape) -> Product:
 
 def body_components(shape: Shape, vocabulary: int) -> list[Component]:
     """List the components of a body."""
-    values = {
+    values = _values(shape, vocabulary)
+    lines = [_component("embedding", 1, [("vocabulary", "width")], values)]
+    return lines + _stack_components(shape, values)
+
+
+def pair_body_components(shape: Shape, vocabulary: int) -> list[Component]:
+    """List the components of an encoder-decoder: one embedding, two stacks."""
+    values = _values(shape, vocabulary)
+    return [
+        _component("embedding (source and target)", 1, [("vocabulary", "width")], values),
+        *_stack_components(shape, values, "encoder "),
+        *_stack_components(shape, values, "decoder ", cross=True),
+    ]
+
+
+def _values(shape: Shape, vocabulary: int) -> dict[str, int]:
+    return {
         "vocabulary": vocabulary,
         "width": shape.width,
         "feed_forward": shape.feed_forward,
         "context": shape.context,
     }
-    lines = [_component("embedding", 1, [("vocabulary", "width")], values)]
+
+
+def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cross: bool = False) -> list[Component]:
+    """List what stands above an embedding; with `cross`, blocks also read a source."""
+    lines = []
     if shape.positions == "learned":
-        lines.append(_component("positions (learned)", 1, [("context", "width")], values))
+        lines.append(_component(f"{side}positions (learned)", 1, [("context", "width")], values))
     else:
-        lines.append(Component(f"positions ({shape.positions})", "nothing to learn", 0))
-    if shape.segments:
-        lines.append(_component("segments", 1, [(shape.segments, "width")], values))
+        lines.append(Component(f"{side}positions ({shape.positions})", "nothing to learn", 0))
+    if shape.segments and not cross:
+        lines.append(_component(f"{side}segments", 1, [(shape.segments, "width")], values))
     up, down = _linear("width", "feed_forward", shape), _linear("feed_forward", "width", shape)
     gated = shape.activation == "swiglu"
+    maps = "up, gate, down" if gated else "up, down"
     for layer in range(1, shape.layers + 1):
-        maps = "up, gate, down" if gated else "up, down"
+        for kind in ("attention", "cross-attention") if cross else ("attention",):
+            name = f"{side}layer {layer}: {kind} (query, key, value, out)"
+            lines.append(_component(name, 4, _linear("width", "width", shape), values))
         lines += [
-            _component(
-                f"layer {layer}: attention (query, key, value, out)",
-                4,
-                _linear("width", "width", shape),
-                values,
-            ),
-            _component(f"layer {layer}: feed-forward ({maps})", 1, up * (1 + gated) + down, values),
-            _component(f"layer {layer}: norms", 2, [_norm(shape)], values),
+            _component(f"{side}layer {layer}: feed-forward ({maps})", 1, up * (1 + gated) + down, values),
+            _component(f"{side}layer {layer}: norms", 2 + cross, [_norm(shape)], values),
         ]
     if shape.norm_place == "pre":
-        lines.append(_component("final norm", 1, [_norm(shape)], values))
+        lines.append(_component(f"{side}final norm", 1, [_norm(shape)], values))
     return lines
 
 
@@ -137,11 +155,16 @@ def params(
                 raise UserError(f"a run has its own {name}; leave out --{name.replace('_', '-')}, or leave out the run")
         return params_of_run(Run.open(run))
     check_names(shape, Shape)
-    found = look_up(preset or "compact", "causal")
+    translates = preset in PRESETS and "seq2seq" in PRESETS[preset]().objectives
+    found = look_up(preset or "compact", "seq2seq" if translates else "causal")
     form = override(found.shape, shape)
     vocabulary = found.vocabulary if vocabulary is None else vocabulary
     if vocabulary < 1:
         raise UserError(f"vocabulary is {vocabulary}; choose 1 token or more")
+    if translates:
+        if classes is not None:
+            raise UserError(f"preset {preset!r} translates and has no classes; leave out --classes")
+        return Ledger((*pair_body_components(form, vocabulary), vocabulary_head_component(form, vocabulary)))
     if classes is None:
         head = vocabulary_head_component(form, vocabulary)
     elif classes < 2:
@@ -153,6 +176,9 @@ def params(
 
 def of_recipe(recipe: Recipe) -> Ledger:
     """Account for the model that a recipe describes, without building it."""
+    if recipe.objective == "seq2seq":
+        parts = pair_body_components(recipe.shape, recipe.vocabulary)
+        return Ledger((*parts, vocabulary_head_component(recipe.shape, recipe.vocabulary)))
     body = body_components(recipe.shape, recipe.vocabulary)
     if recipe.graft is not None:
         return Ledger((*body, class_head_component(recipe.shape, len(recipe.labels), recipe.graft)))

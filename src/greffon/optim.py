@@ -109,7 +109,7 @@ def depth(name: str, layers: int) -> int:
     parts = name.split(".")
     if "blocks" in parts:
         return 1 + int(parts[parts.index("blocks") + 1])
-    return 0 if parts[1] in ("embedding", "segments", "positions") else layers + 1
+    return 0 if {"embedding", "segments", "positions"} & {*parts} else layers + 1
 
 
 def height(step: int, training: Training) -> float:
@@ -119,7 +119,12 @@ def height(step: int, training: Training) -> float:
     if step < warmup:
         return (step + 1) / warmup
     done = (step - warmup) / max(1, training.steps - warmup)
-    falls = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+    falls = {
+        "linear": 1 - done,
+        "cosine": (1 + math.cos(math.pi * done)) / 2,
+        "inverse-sqrt": math.sqrt(max(1, warmup) / (step + 1)),  # Noam: the climb is what sets its pace
+        "constant": 1.0,
+    }
     return max(0.0, falls[training.decay])
 
 

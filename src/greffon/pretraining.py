@@ -21,12 +21,13 @@ from greffon.config import (
 )
 from greffon.errors import UserError, did_you_mean
 from greffon.fit import Objective
-from greffon.jobs import HELD_OUT_SHARE, Job, lowest_loss
+from greffon.job import HELD_OUT_SHARE, Job, lowest_loss
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.masked import Masked, Roles
+from greffon.pair_recipes import check_pairs, like_sides, pair_trial, take_pair_arguments, tokens_of_step
 from greffon.randomness import generator
-from greffon.recipes import Preset
+from greffon.recipes import DEFAULTS, Preset
 from greffon.recipes import preset as look_up
 from greffon.run import Run, room_for
 from greffon.scoring import held_out_loss
@@ -36,16 +37,20 @@ from greffon.text.tokenizer import Tokenizer
 from greffon.train import calibrated, check_memory, train
 
 OBJECTIVES: tuple[PretrainingObjective, ...] = get_args(PretrainingObjective)
-BODIES: dict[PretrainingObjective, BodyKind] = {"causal": "decoder", "masked": "encoder"}
+BODIES: dict[PretrainingObjective, BodyKind] = {
+    "causal": "decoder",
+    "masked": "encoder",
+    "seq2seq": "encoder-decoder",
+}
 DEFAULT_MINUTES = 10.0
 
 
 def pretrain(
-    texts: Sequence[str | Path],
+    texts: Sequence[str | Path] = (),
     *,
     out: str | Path,
     objective: PretrainingObjective = "causal",
-    preset: str = "compact",
+    preset: str | None = None,
     tokenizer: str | Path | None = None,
     vocabulary: int | None = None,
     mix: Sequence[int] = (),
@@ -58,6 +63,14 @@ def pretrain(
     start_from: str | Path | None = None,
     force: bool = False,
     quiet: bool = False,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    valid_source: str | Path | None = None,
+    valid_target: str | Path | None = None,
+    source_column: str = "source",
+    target_column: str = "target",
+    encoder_from: str | Path | None = None,
+    decoder_from: str | Path | None = None,
     **settings: Any,
 ) -> Run:
     """Pretrain a body on text files and return its Run.
@@ -67,6 +80,10 @@ def pretrain(
     rows of the first text for one of the second, however long they are. `settings` are fields of
     `Shape` and `Training`, and of `Masking` for a masked one:
     `pretrain(["texts/"], out="runs/body", layers=6, dropout=0.1)`.
+
+    The objective `seq2seq` learns to translate `source` into `target`, two files aligned line by
+    line, or the columns of tables given as texts; its two sides can start from the bodies of
+    pretrained runs (`encoder_from`, `decoder_from`), whose shape and tokenizer it then has.
     """
     recipe = make_recipe(
         texts,
@@ -82,13 +99,21 @@ def pretrain(
         minutes=minutes,
         seed=seed,
         start_from=start_from,
+        source=source,
+        target=target,
+        valid_source=valid_source,
+        valid_target=valid_target,
+        source_column=source_column,
+        target_column=target_column,
+        encoder_from=encoder_from,
+        decoder_from=decoder_from,
         **settings,
     )
     with room_for(out, force) as path:
         return train(Run.create(path, recipe), quiet=quiet)
 
 
-def estimate(texts: Sequence[str | Path], **arguments: Any) -> Recipe:
+def estimate(texts: Sequence[str | Path] = (), **arguments: Any) -> Recipe:
     """Time a few steps of what `pretrain` would do, on random tokens, and write nothing.
 
     The recipe that comes back says what it would cost here: `cost_line(estimate(["texts/"], steps=1000))`.
@@ -96,6 +121,8 @@ def estimate(texts: Sequence[str | Path], **arguments: Any) -> Recipe:
     recipe = make_recipe(texts, **arguments)
     training = recipe.training
     check_memory(recipe)
+    if recipe.objective == "seq2seq":
+        return calibrated(recipe, pair_trial(recipe))
     objective, batch = _rehearsal(recipe)
     held = [batch] * max(1, min(training.valid_tokens, _held_out_tokens(recipe.data)) // batch.tokens.numel())
     job = Job(
@@ -151,7 +178,7 @@ def make_recipe(
     texts: Sequence[str | Path],
     *,
     objective: PretrainingObjective = "causal",
-    preset: str = "compact",
+    preset: str | None = None,
     tokenizer: str | Path | None = None,
     vocabulary: int | None = None,
     mix: Sequence[int] = (),
@@ -162,18 +189,27 @@ def make_recipe(
     minutes: float | None = None,
     seed: int = 0,
     start_from: str | Path | None = None,
+    encoder_from: str | Path | None = None,
+    decoder_from: str | Path | None = None,
     **settings: Any,
 ) -> Recipe:
     """Turn the arguments of `pretrain` into a recipe, refusing what cannot be."""
     if objective not in OBJECTIVES:
         raise UserError(f"unknown objective {objective!r}{did_you_mean(objective, OBJECTIVES)}")
+    preset = DEFAULTS.get(objective, "compact") if preset is None else preset
     found = look_up(preset, objective)
+    pairs, settings = take_pair_arguments(settings, objective)
     check_names(settings, Shape, Training, Masking)
     origin = None if start_from is None else Run.open(start_from)
     if origin is not None:
         preset, found, tokenizer = _like(origin, objective, settings, tokenizer, vocabulary)
+    sides = [None if side is None else Run.open(side) for side in (encoder_from, decoder_from)]
+    if any(sides):
+        found, tokenizer = like_sides(sides, objective, start_from, settings, tokenizer, vocabulary, found)
     texts = [texts] if isinstance(texts, str | Path) else texts
-    if not texts:
+    if objective == "seq2seq":
+        check_pairs(texts, valid, pairs, mix)
+    elif not texts:
         raise UserError("no text to train on; name at least one file, directory or glob")
     if mix and len(mix) != len(texts):
         raise UserError(f"--mix has {len(mix)} numbers for {len(texts)} texts; give one for each")
@@ -202,16 +238,19 @@ def make_recipe(
         objective=objective,
         preset=preset,
         shape=shape,
-        training=_with_budget(training, shape, steps, tokens, minutes),
+        training=_with_budget(training, tokens_of_step(objective, shape, training), steps, tokens, minutes),
         data=Data(
             train=_absolute(texts),
             mix=tuple(mix),
             valid=_absolute(valid),
             text_column=text_column,
+            **pairs,
             tokenizer="" if tokenizer is None else str(Path(tokenizer).absolute()),
         ),
         vocabulary=found.vocabulary if vocabulary is None else vocabulary,
         origin="" if origin is None else str(origin.path.resolve()),
+        encoder_origin="" if sides[0] is None else str(sides[0].path.resolve()),
+        decoder_origin="" if sides[1] is None else str(sides[1].path.resolve()),
         body=BODIES[objective],
         masking=masking,
     )
@@ -257,7 +296,7 @@ def _like(
 
 
 def _with_budget(
-    training: Training, shape: Shape, steps: int | None, tokens: int | None, minutes: float | None
+    training: Training, tokens_a_step: int, steps: int | None, tokens: int | None, minutes: float | None
 ) -> Training:
     """Set how long to train: exactly one of steps, tokens and minutes, or the default minutes."""
     given = {"steps": steps, "tokens": tokens, "minutes": minutes}
@@ -268,7 +307,7 @@ def _with_budget(
         if not given[name] > 0:  # type: ignore[operator]
             raise UserError(f"{name} is {given[name]}; choose a number above 0")
     if tokens is not None:
-        steps = -(-tokens // (training.rows * training.accumulate * shape.context))
+        steps = -(-tokens // tokens_a_step)
     if steps is not None:
         return replace(training, steps=steps)
     return replace(training, minutes=DEFAULT_MINUTES if minutes is None else minutes)

@@ -61,7 +61,48 @@ def lab() -> Preset:
     )
 
 
-PRESETS: dict[str, Callable[[], Preset]] = {"compact": compact, "lab": lab}
+def base() -> Preset:
+    """Build the base model of "Attention is all you need": 6 + 6 layers, three-way tied embeddings."""
+    shape = Shape(
+        layers=6,
+        width=512,
+        heads=8,
+        feed_forward=2048,
+        activation="relu",
+        norm="layer",
+        norm_place="post",
+        positions="sinusoidal",
+        bias=True,
+        tied=True,
+        dropout=0.1,
+        context=256,
+    )
+    training = Training(
+        batch_tokens=4096,
+        optimiser="adamw",
+        rate=7e-4,  # 512 ** -0.5 × 4000 ** -0.5
+        warmup=4000,
+        decay="inverse-sqrt",
+        label_smoothing=0.1,
+        evaluate_every=1000,
+        average=5,
+    )
+    return replace(compact(), shape=shape, training=training, graft=Graft(), objectives=("seq2seq",), vocabulary=37_000)
+
+
+def small() -> Preset:
+    """Build the default for translation: tens of thousands of pairs, two CPU cores, an hour."""
+    paper = base()
+    shape = replace(
+        paper.shape, layers=4, width=128, heads=4, feed_forward=512, norm_place="pre", dropout=0.3, context=128
+    )
+    training = replace(paper.training, rate=1e-2, matrix_rate=1e-2, optimiser="muon", warmup=400, evaluate_every=200)
+    return replace(paper, shape=shape, training=training, vocabulary=8000)
+
+
+PRESETS: dict[str, Callable[[], Preset]] = {"compact": compact, "lab": lab, "small": small, "base": base}
+DEFAULTS = {"seq2seq": "small"}
+"""The preset of an objective where none is named; of all others, `compact`."""
 
 
 def preset(name: str, objective: str) -> Preset:

@@ -8,6 +8,7 @@
       metrics.jsonl        one line a logged step and an evaluation
       finished             an empty file, once the last step is done
       checkpoints/step-N/  what resuming needs: weights, optimiser state, best score, their sha256
+      snapshots/           weights of the last evaluations, where they are averaged
 
 The recipe is written before anything else. Every file is written beside and moved into place.
 """
@@ -208,6 +209,27 @@ class Run:
             state = read_json(folder / "state.json")
             return state, load_tensors(folder / "tensors.safetensors", state["sha256"])
         return None
+
+    def save_snapshot(self, step: int, model: nn.Module, keep: int) -> None:
+        """Keep the weights of an evaluation for averaging, and those of the `keep` - 1 before it."""
+        folder = self.path / "snapshots"
+        folder.mkdir(exist_ok=True)
+        write_atomically(folder / f"step-{step:09d}.safetensors", save(tensors_of(model)))
+        for old in self._snapshot_files()[:-keep]:
+            old.unlink()
+
+    def _snapshot_files(self) -> list[Path]:
+        return sorted((self.path / "snapshots").glob("step-*.safetensors"))
+
+    def snapshots(self) -> list[dict[str, Tensor]]:
+        """Read the weights of the last evaluations."""
+        return [load_tensors(file, None) for file in self._snapshot_files()]
+
+    def drop_snapshots(self, after: int) -> None:
+        """Forget the snapshots of steps that will be done again."""
+        for file in self._snapshot_files():
+            if int(file.stem.removeprefix("step-")) > after:
+                file.unlink()
 
     def drop_checkpoints(self) -> None:
         """Free the space of the checkpoints of a run that will not go on."""

@@ -3,12 +3,16 @@
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
 
+from greffon.beam import Search, Vocabulary, search_all
+from greffon.bleu import bleu
 from greffon.fit import Objective
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
 from greffon.objectives.classify import class_probabilities
+from greffon.text.tokenizer import Tokenizer
 
 
 @torch.no_grad()
@@ -36,3 +40,23 @@ def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float
     right = (chances.argmax(dim=-1) == targets).double().mean().item()
     loss = torch.nn.functional.nll_loss(chances.clamp(min=1e-12).log(), targets.clamp(min=0)).item()
     return {"accuracy": right, "loss": loss}
+
+
+def translation_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+    """Name the roles that a search must know; none of them but the end is ever written."""
+    roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
+    return Vocabulary(tokenizer.pad, tokenizer.start, tokenizer.end, tuple(sorted(roles)))
+
+
+def longest_target(source: int, context: int) -> int:
+    """Say how many tokens a translation may have: it depends on its own source alone."""
+    return min(context, 2 * source + 10)
+
+
+def held_out_bleu(
+    model: Model, tokenizer: Tokenizer, sources: Sequence[np.ndarray], references: Sequence[str], context: int
+) -> float:
+    """Return the BLEU of greedy translations."""
+    limits = [longest_target(len(source), context) for source in sources]
+    found = search_all(model, sources, limits, Search(beam=1), translation_vocabulary(tokenizer))
+    return bleu([tokenizer.decode(best[0].tokens) for best in found], references)

@@ -49,7 +49,7 @@ def show(run: str | Path | Run) -> Summary:
         steps=recipe.training.steps,
         scores=run.scores,
         seconds=run.seconds,
-        data=recipe.data.train,
+        data=tuple(name for name in (*recipe.data.train, recipe.data.source, recipe.data.target) if name),
         labels=recipe.labels,
         changed=time.strftime("%Y-%m-%d %H:%M", time.localtime(newest)),
         recipe=recipe,

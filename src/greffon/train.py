@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,18 @@ from greffon.assembly import make_model
 from greffon.config import Recipe, Training
 from greffon.errors import UserError
 from greffon.fit import Step, fit
-from greffon.jobs import JOBS, Job
+from greffon.job import Job
+from greffon.jobs import JOBS
 from greffon.ledger import of_recipe
 from greffon.nn.model import Model
 from greffon.optim import load_state_tensors, make_optimisers, state_tensors
 from greffon.progress import TrainingProgress, say
 from greffon.run import Run, fill, tensors_of
 from greffon.runtime import keep_memory
+from greffon.text.bitext import training_pairs
 from greffon.text.corpora import documents
 from greffon.text.tokenizer import Tokenizer
-from greffon.transfer import transfer
+from greffon.transfer import transfer, transfer_sides
 
 EVALUATIONS = 10
 """Evaluations of a pretraining, unless the recipe says how many steps lie between two."""
@@ -75,7 +77,10 @@ def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
             tokenizer = Tokenizer.load(Path(data.tokenizer))
         else:
             tell(f"training a tokenizer of {run.recipe.vocabulary:,} tokens")
-            tokenizer = Tokenizer.train(documents(data.train, data.text_column), run.recipe.vocabulary)
+            if run.recipe.objective == "seq2seq":
+                tokenizer = Tokenizer.train(chain.from_iterable(training_pairs(data)), run.recipe.vocabulary)
+            else:
+                tokenizer = Tokenizer.train(documents(data.train, data.text_column), run.recipe.vocabulary)
         run.adopt(tokenizer)
 
 
@@ -92,6 +97,8 @@ def _note_data(run: Run, job: Job, tell: Callable[[str], None]) -> None:
 def check_memory(recipe: Recipe) -> None:
     """Refuse what cannot fit into this machine's memory, before anything is allocated."""
     shape, rows = recipe.shape, recipe.training.rows
+    if recipe.objective == "seq2seq":
+        rows = -(-3 * recipe.training.batch_tokens // shape.context)  # two sides, and what reads across
     weights = 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
     states = 4 * rows * shape.context * shape.layers * (12 * shape.width + 3 * shape.feed_forward)
     try:
@@ -102,7 +109,7 @@ def check_memory(recipe: Recipe) -> None:
         raise UserError(
             f"this needs about {weights / 1e9:,.1f} GB for {of_recipe(recipe).total:,} parameters and "
             f"{states / 1e9:,.1f} GB for a batch of {rows:,} rows, but the machine has {there / 1e9:,.1f} GB; "
-            "choose a smaller shape or fewer --rows"
+            f"choose a smaller shape or {'fewer --batch-tokens' if recipe.objective == 'seq2seq' else 'fewer --rows'}"
         )
 
 
@@ -125,8 +132,12 @@ def calibrated(recipe: Recipe, job: Job) -> Recipe:
     evaluation = time.perf_counter() - started
     steps = recipe.training.steps
     if steps == 0:
-        left = max(0.0, 60 * recipe.training.minutes - (EVALUATIONS + 1) * evaluation)
-        steps = max(1, int(left / seconds))
+        every = recipe.training.evaluate_every
+        if every:
+            left, seconds_with = 60 * recipe.training.minutes - evaluation, seconds + evaluation / every
+        else:
+            left, seconds_with = 60 * recipe.training.minutes - (EVALUATIONS + 1) * evaluation, seconds
+        steps = max(1, int(max(0.0, left) / seconds_with))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
     return replace(
         recipe,
@@ -148,6 +159,8 @@ def cost_line(recipe: Recipe, done: int = 0) -> str:
     minutes = (steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
     rows = training.rows * training.accumulate
     unit = f"{rows * recipe.shape.context:,} tokens" if not recipe.labels else f"{rows} texts"
+    if recipe.objective == "seq2seq":
+        unit = f"{training.batch_tokens * training.accumulate:,} tokens"
     return (
         f"{recipe.preset}: {int(cost['parameters']):,} parameters; about {cost['peak_gigabytes']:.1f} GB of memory "
         f"and {_duration(minutes)} here, for {steps:,} steps of {unit}"
@@ -194,6 +207,9 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
         if recipe.vocabulary != source.recipe.vocabulary or run.tokenizer.digest != source.tokenizer.digest:
             raise UserError(f"{source.path} has another tokenizer; give --tokenizer {source.path}")
         tell(str(transfer(model, source, head=recipe.graft is None)))
+    if recipe.encoder_origin or recipe.decoder_origin:
+        sides = [Run.open(path) if path else None for path in (recipe.encoder_origin, recipe.decoder_origin)]
+        tell(str(transfer_sides(model, run.tokenizer, *sides)))
     if recipe.graft is not None and recipe.graft.freeze:
         model.body.requires_grad_(False)
     return model
@@ -205,6 +221,7 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
     optimisers = make_optimisers(model, training)
     standing = _restore(run, model, optimisers, tell)
     run.forget_after(standing.step)
+    run.drop_snapshots(after=standing.step)
     saved = logged = time.monotonic()
     with TrainingProgress(training.steps, standing.step, quiet) as progress, _stop_signals() as stop:
         if standing.step == 0:
@@ -222,6 +239,8 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
                 logged = now
             if due:
                 _evaluate(run, job, model, standing, progress)
+                if training.average > 1:
+                    run.save_snapshot(step.number, model, keep=training.average)
             waited = now - saved > 60 * training.checkpoint_minutes
             if due or waited or stop.asked:
                 _save(run, model, optimisers, standing)
@@ -231,7 +250,23 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
             if training.patience and standing.stale >= training.patience:
                 tell(f"stopping early: no better score in {standing.stale} evaluations")
                 break
+        if training.average > 1 and _average(run, job, model, standing, progress):
+            _save(run, model, optimisers, standing)
     run.mark_finished()
+
+
+def _average(run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress) -> bool:
+    """Score the mean of the last evaluations' weights; if it is the best, keep it. The model goes on as it was."""
+    snapshots = run.snapshots()
+    if len(snapshots) < 2:
+        return False
+    own = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
+    mean = {name: torch.stack([one[name] for one in snapshots]).mean(dim=0) for name in own}
+    fill(model, mean, run.path / "snapshots")
+    before = standing.best
+    _evaluate(run, job, model, standing, progress, averaged=len(snapshots))
+    fill(model, own, run.path / "snapshots")
+    return standing.best is not before
 
 
 def _diverged(run: Run, step: Step, standing: _Standing) -> str:
@@ -256,9 +291,12 @@ def _entry(step: Step, standing: _Standing) -> dict[str, Any]:
     }
 
 
-def _evaluate(run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress) -> None:
+def _evaluate(
+    run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress, averaged: int = 0
+) -> None:
     scores = job.evaluate(model)
-    run.log({"step": standing.step, "seconds": round(standing.seconds, 3), "held_out": scores})
+    entry = {"step": standing.step, "seconds": round(standing.seconds, 3), "held_out": scores}
+    run.log({**entry, "averaged": averaged} if averaged else entry)
     progress.evaluation(standing.step, scores)
     if standing.best is None or job.merit(scores) > job.merit(standing.best):
         standing.best = {**scores, "step": standing.step}

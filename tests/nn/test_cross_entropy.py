@@ -7,9 +7,12 @@ from greffon.nn import cross_entropy
 from greffon.nn.cross_entropy import summed_cross_entropy
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("rows", [1, 7, 64])
-def test_equals_pytorch_with_gradients(bias: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equals_pytorch_with_gradients(
+    bias: bool, rows: int, smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cross_entropy, "CHUNK", 16)  # several chunks, the last one short
     torch.manual_seed(0)
     hidden = torch.randn(rows, 12, requires_grad=True)
@@ -21,10 +24,10 @@ def test_equals_pytorch_with_gradients(bias: bool, rows: int, monkeypatch: pytes
     def gradients(loss: Tensor) -> tuple[Tensor, ...]:
         return torch.autograd.grad(loss * 0.3, wanted)
 
-    ours = summed_cross_entropy(hidden, weight, offset, targets)
-    theirs = F.cross_entropy(F.linear(hidden, weight, offset), targets, reduction="sum")
+    ours = summed_cross_entropy(hidden, weight, offset, targets, smoothing)
+    theirs = F.cross_entropy(F.linear(hidden, weight, offset), targets, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
     for mine, other in zip(gradients(ours), gradients(theirs), strict=True):
         torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-4)
     with torch.no_grad():
-        torch.testing.assert_close(summed_cross_entropy(hidden, weight, offset, targets), theirs)
+        torch.testing.assert_close(summed_cross_entropy(hidden, weight, offset, targets, smoothing), theirs)

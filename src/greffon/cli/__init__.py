@@ -13,7 +13,7 @@ from greffon.errors import UserError, did_you_mean
 
 COMMANDS = {
     "tokenizer": "train a subword tokenizer on text files",
-    "pretrain": "pretrain a Transformer body on text files",
+    "pretrain": "pretrain a Transformer body on text files, or a translator on pairs",
     "resume": "go on with a run that was stopped, or train it longer",
     "finetune": "graft a class head on a pretrained body and train it on labelled texts",
     "compare": "pretrained against scratch against TF-IDF, over seeds, in one report",
@@ -22,6 +22,7 @@ COMMANDS = {
     "generate": "continue a prompt with a causal run",
     "fill": "guess what stands behind each [MASK] of a text, with a masked run",
     "embed": "turn texts into vectors, and find the nearest ones",
+    "translate": "translate sentences with a seq2seq run",
     "params": "account for every parameter of a run or a preset",
     "show": "tell what a run is",
     "demo": "the main job on real text that arrives with the install",

@@ -1,23 +1,33 @@
-"""`greffon evaluate RUN FILE`."""
+"""`greffon evaluate RUN FILE | RUN --source F --target F`."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greffon.cli import say_out
-from greffon.cli.parsing import File, Run, parse
+from greffon.cli.parsing import OptionalFile, PossibleFile, Run, parse
 
 
 @dataclass(frozen=True)
 class Args:
-    """Score a run on a file: labelled texts for a classifier, plain text for a language model."""
+    """Score a run: on labelled texts (classifier), plain text (language model), or pairs (translator)."""
 
     run: Run
     """The run directory."""
-    file: File
+    file: PossibleFile = None
     """The file to score it on."""
+    source: OptionalFile = None
+    """For a translator: sentences, one a line, and"""
+    target: OptionalFile = None
+    """their translations on the same lines."""
     text_column: str = "text"
     label_column: str = "label"
+    source_column: str = "source"
+    target_column: str = "target"
+    beam: int = 4
+    """Translations sought side by side; 1 is greedy."""
+    length_penalty: float = 1.0
+    """How much longer translations are favoured."""
     json: bool = False
     """Print JSON."""
 
@@ -26,9 +36,9 @@ def main(words: Sequence[str]) -> None:
     """Print the scores."""
     args = parse(Args, "evaluate", words)
 
-    from greffon.predict import evaluate
+    from greffon.evaluation import evaluate
 
-    scores = evaluate(args.run, args.file, text_column=args.text_column, label_column=args.label_column)
+    scores = evaluate(args.run, **{name: value for name, value in vars(args).items() if name not in ("run", "json")})
     if args.json:
         say_out(json.dumps(scores, ensure_ascii=False))
     elif "accuracy" in scores:
@@ -41,5 +51,12 @@ def main(words: Sequence[str]) -> None:
         for label, row in zip(scores["labels"], scores["confusion"], strict=True):
             found = ", ".join(f"{count:,} as {name}" for name, count in zip(scores["labels"], row, strict=True))
             say_out(f"  {label:<{widest}}  read {found}")
+    elif "bleu" in scores:
+        low, high = scores["bleu_interval"]
+        say_out(
+            f"BLEU {scores['bleu']:.1f} (95 % interval {low:.1f} to {high:.1f}), chrF {scores['chrf']:.1f}, "
+            f"{scores['n']:,} pairs"
+        )
+        say_out(f"  {scores['signature']}")
     else:
         say_out(f"loss {scores['loss']:.4f} nats a token, {scores['bits_per_byte']:.4f} bits per byte")

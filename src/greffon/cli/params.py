@@ -15,7 +15,7 @@ class Args:
     run: OptionalRun = None
     """A run directory; without one, the preset is accounted for."""
     preset: Word = None
-    """compact (default) or lab."""
+    """compact (default) or lab; small or base, which translate."""
     vocabulary: Number = None
     """Tokens of the vocabulary (default: the preset's)."""
     classes: Number = None

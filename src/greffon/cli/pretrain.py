@@ -5,22 +5,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Minutes, Number, OptionalFile, OutRun, Settings, Share, Texts, given, parse
+from greffon.cli.parsing import Minutes, Number, OptionalFile, OutRun, Settings, Share, Texts, Word, given, parse
 from greffon.config import PretrainingObjective
 
 
 @dataclass(frozen=True)
 class Args:
-    """Pretrain a Transformer body on text files."""
+    """Pretrain a Transformer body on text files, or train a translator on pairs of sentences."""
 
-    texts: Texts
+    texts: Texts = ()
     """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; .gz and .xz)."""
     out: OutRun = None
     """The run directory to make."""
     objective: PretrainingObjective = "causal"
-    """What to learn: the next token, or tokens hidden in the text (masked, BERT)."""
-    preset: str = "compact"
-    """The shape and its training: compact or lab."""
+    """What to learn: the next token, tokens hidden in the text (masked, BERT), or to translate (seq2seq)."""
+    preset: Word = None
+    """The shape and its training: compact (default) or lab; to translate, small (default) or base."""
     tokenizer: OptionalFile = None
     """An existing tokenizer, or a run that has one; by default one is trained on the text."""
     vocabulary: Number = None
@@ -47,6 +47,20 @@ class Args:
     """Learn, too, whether one text follows another (masked)."""
     start_from: OutRun = None
     """A run whose weights, shape and tokenizer to start from, instead of fresh ones."""
+    source: OptionalFile = None
+    """To translate: sentences, one a line, and"""
+    target: OptionalFile = None
+    """their translations on the same lines (or one TEXT, a table with the columns source and target)."""
+    valid_source: OptionalFile = None
+    """Held-out sentences, and"""
+    valid_target: OptionalFile = None
+    """their translations; by default 1 % of the pairs."""
+    source_column: str = "source"
+    target_column: str = "target"
+    encoder_from: OutRun = None
+    """A pretrained run whose body the encoder starts from, and"""
+    decoder_from: OutRun = None
+    """one for the decoder; their shape and tokenizer are taken over."""
     dry_run: bool = False
     """Say what it would cost here, and stop."""
     force: bool = False
@@ -75,7 +89,8 @@ def main(words: Sequence[str]) -> None:
         raise UserError("no place for the run; name a directory with --out")
     run = pretrain(args.texts, out=args.out, force=args.force, **what)
     best = run.scores
+    bleu = f", BLEU {best['bleu']:.1f}" if "bleu" in best else ""
     say_out(
-        f"{run.path}: held-out loss {best['loss']:.3f} nats a token, {best['bits_per_byte']:.3f} bits per byte "
+        f"{run.path}: held-out loss {best['loss']:.3f} nats a token, {best['bits_per_byte']:.3f} bits per byte{bleu} "
         f"(best at step {best['step']:,})"
     )

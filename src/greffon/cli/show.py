@@ -30,13 +30,14 @@ def main(words: Sequence[str]) -> None:
         say_out(json.dumps(dataclasses.asdict(summary), ensure_ascii=False))
         return
     shape = summary.recipe.shape
+    layers = f"{shape.layers} + {shape.layers}" if summary.objective == "seq2seq" else str(shape.layers)
     state = "finished" if summary.finished else f"stopped; go on with: greffon resume {summary.path}"
     scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in summary.scores.items())
     facts = {
         "run": summary.path,
         "objective": f"{summary.objective}, preset {summary.preset}",
         "body": (
-            f"{shape.layers} layers, width {shape.width}, {shape.heads} heads, feed-forward {shape.feed_forward} "
+            f"{layers} layers, width {shape.width}, {shape.heads} heads, feed-forward {shape.feed_forward} "
             f"({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions, context {shape.context}"
         ),
         "parameters": f"{summary.parameters:,}",

@@ -22,6 +22,14 @@ class KeyValues:
         self.values[:, :, start : self.filled] = values
         return self.keys[:, :, : self.filled], self.values[:, :, : self.filled]
 
+    def take(self, rows: Tensor) -> None:
+        """Go on with some of the rows, in another order; a row may be taken twice."""
+        for name in ("keys", "values"):
+            old: Tensor = getattr(self, name)
+            new = old.new_empty(len(rows), *old.shape[1:])
+            new[:, :, : self.filled] = old[rows, :, : self.filled]
+            setattr(self, name, new)
+
 
 class Attention(nn.Module):
     """softmax(QKᵀ / √D) V in several heads, between four linear maps.
@@ -60,6 +68,13 @@ class Attention(nn.Module):
         mixed = mixed.transpose(1, 2).flatten(2)  # (B, H, T, D) → (B, T, W)
         out: Tensor = self.out(mixed)
         return out
+
+    def weights(self, queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the shares by which `read` mixes the values: (B, H, Q, K). Slower; for looking at."""
+        logits: Tensor = queries @ keys.mT / queries.shape[-1] ** 0.5
+        if mask is not None:
+            logits = logits.masked_fill(~mask, -torch.inf)
+        return logits.softmax(dim=-1)
 
     def forward(
         self,

@@ -74,6 +74,22 @@ class Block(nn.Module):
             out = x + self.dropout(sublayer(norm(x)))
         return out
 
+    @property
+    def last_maps(self) -> list[nn.Linear]:
+        """The maps through which sublayers add to the residual path."""
+        return [self.attention.out, self.feed_forward.down]
+
+    def attend(
+        self, x: Tensor, mask: Tensor | None, rotation: Tensor | None, causal: bool, memory: KeyValues | None
+    ) -> Tensor:
+        """Let each position read the others of its row."""
+
+        def read(states: Tensor) -> Tensor:
+            mixed: Tensor = self.attention(states, mask, rotation, causal=causal, memory=memory)
+            return mixed
+
+        return self.beside(x, self.attention_norm, read)
+
     def forward(
         self,
         x: Tensor,
@@ -84,10 +100,37 @@ class Block(nn.Module):
         memory: KeyValues | None = None,
     ) -> Tensor:
         """Map hidden states (B, T, W) to hidden states."""
-
-        def attend(states: Tensor) -> Tensor:
-            mixed: Tensor = self.attention(states, mask, rotation, causal=causal, memory=memory)
-            return mixed
-
-        x = self.beside(x, self.attention_norm, attend)
+        x = self.attend(x, mask, rotation, causal, memory)
         return self.beside(x, self.feed_forward_norm, self.feed_forward)
+
+
+class CrossBlock(Block):
+    """A block that also reads a source, between its own attention and the feed-forward network.
+
+    Queries come from the target, keys and values from the source, without positions: so all rows
+    that read the same sentence, its beams, can stand side by side as queries of one row.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.cross = Attention(shape.width, shape.heads, bias=shape.bias)
+        self.cross_norm = make_norm(shape.norm, shape.width, shape.bias)
+
+    @property
+    def last_maps(self) -> list[nn.Linear]:
+        """The maps through which sublayers add to the residual path."""
+        return [*super().last_maps, self.cross.out]
+
+    def read_source(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Do all that comes after `attend`: x is (N × beams, T, W), keys and values (N, H, S, D)."""
+
+        def read(states: Tensor) -> Tensor:
+            aside = states.reshape(len(keys), -1, states.shape[-1])  # (N, beams × T, W)
+            return self.cross.read(self.cross.queries(aside, None), keys, values, mask, False).view_as(states)
+
+        x = self.beside(x, self.cross_norm, read)
+        return self.beside(x, self.feed_forward_norm, self.feed_forward)
+
+    def source_weights(self, x: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
+        """Say how much each position, before it reads its source, will look where: (B, H, T, S)."""
+        return self.cross.weights(self.cross.queries(x if self.post_norm else self.cross_norm(x), None), keys, mask)

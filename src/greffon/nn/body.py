@@ -21,6 +21,31 @@ class Memory:
         self.filled = 0
 
 
+@torch.no_grad()
+def initialise(module: nn.Module, tied: bool) -> None:
+    """Give one module its first weights.
+
+    Every map keeps the variance of what passes; the embedding is 1/√width because it is multiplied
+    by √width on its way in. As the head's matrix too, it starts smaller: the last state still
+    resembles its own token's embedding, and would predict that token again.
+    """
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=module.in_features**-0.5)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02 if tied else module.embedding_dim**-0.5)
+
+
+@torch.no_grad()
+def quiet_residuals(blocks: nn.ModuleList) -> None:
+    """Let each of the sublayers that add to the residual path start that much quieter."""
+    for block in blocks:
+        assert isinstance(block, Block)
+        for last in block.last_maps:
+            last.weight.mul_((len(block.last_maps) * len(blocks)) ** -0.5)
+
+
 class Body(nn.Module):
     """Embedding × √width, positions, a stack of blocks; what may see what is its children's choice."""
 
@@ -38,28 +63,8 @@ class Body(nn.Module):
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         # Post-norm blocks end in a norm; a pre-norm stack needs one of its own.
         self.norm = nn.Identity() if shape.norm_place == "post" else make_norm(shape.norm, shape.width, shape.bias)
-        self.apply(self._initialise)
-        self._quiet_residuals()
-
-    @torch.no_grad()
-    def _initialise(self, module: nn.Module) -> None:
-        # Every map keeps the variance of what passes; the embedding is 1/√width because it is
-        # multiplied by √width on its way in. As the head's matrix too, it starts smaller: the last
-        # state still resembles its own token's embedding, and would predict that token again.
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=module.in_features**-0.5)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=0.02 if self.shape.tied else module.embedding_dim**-0.5)
-
-    @torch.no_grad()
-    def _quiet_residuals(self) -> None:
-        # 2 × layers sublayers add to the residual path; each starts that much quieter.
-        for block in self.blocks:
-            assert isinstance(block, Block)
-            for last in (block.attention.out, block.feed_forward.down):
-                last.weight.mul_((2 * self.shape.layers) ** -0.5)
+        self.apply(lambda module: initialise(module, shape.tied))
+        quiet_residuals(self.blocks)
 
     def embed(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """Return the embeddings × √width with positions and segments: (B, T) → (B, T, W)."""

@@ -4,6 +4,8 @@ The full matrix of logits (tokens × vocabulary) is the largest thing a small la
 and on a CPU most of its cost is the operating system handing out fresh memory. Here one small buffer
 serves all chunks: each chunk's logits become its softmax, then its gradient, in place. The gradients
 are therefore ready after the forward pass; the backward pass only scales them.
+
+With label smoothing ε the wanted token's share is 1 − ε, and ε is spread evenly over the vocabulary.
 """
 
 from typing import Any
@@ -18,7 +20,9 @@ CHUNK = 512
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
+    ) -> Tensor:
         rows = len(targets)
         total = hidden.new_zeros(())
         grad_hidden = torch.empty_like(hidden)
@@ -33,11 +37,15 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             else:
                 torch.addmm(bias, part, weight.T, out=logits)
             picked = logits.gather(1, wanted)
+            if smoothing:
+                picked = (1 - smoothing) * picked + smoothing * logits.mean(1, keepdim=True)
             highest = logits.amax(1, keepdim=True)
             shares = logits.sub_(highest).exp_().sum(1, keepdim=True)
             total += (shares.log() + highest - picked).sum()
             logits.div_(shares)  # now probabilities
-            logits.scatter_add_(1, wanted, torch.full_like(picked, -1.0))  # now the gradient
+            if smoothing:
+                logits.sub_(smoothing / len(weight))
+            logits.scatter_add_(1, wanted, torch.full_like(picked, smoothing - 1.0))  # now the gradient
             torch.mm(logits, weight, out=grad_hidden[start : start + CHUNK])
             grad_weight.addmm_(logits.T, part)
             if grad_bias is not None:
@@ -46,7 +54,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
         scale = grads[0]
         return (
@@ -54,16 +62,20 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_weight * scale,
             None if grad_bias is None else grad_bias * scale,
             None,
+            None,
         )
 
 
-def summed_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+def summed_cross_entropy(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float = 0.0
+) -> Tensor:
     """Sum the cross-entropy of (N,) targets under `hidden @ weight.T + bias`; hidden is (N, W)."""
     loss: Tensor
     if torch.is_grad_enabled():
-        loss = _ChunkedCrossEntropy.apply(hidden, weight, bias, targets)  # type: ignore[no-untyped-call]
+        loss = _ChunkedCrossEntropy.apply(hidden, weight, bias, targets, smoothing)  # type: ignore[no-untyped-call]
         return loss
     loss = hidden.new_zeros(())
     for part, wanted in zip(torch.split(hidden, CHUNK), torch.split(targets, CHUNK), strict=True):
-        loss += F.cross_entropy(F.linear(part, weight, bias), wanted, reduction="sum")
+        logits = F.linear(part, weight, bias)
+        loss += F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=smoothing)
     return loss

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from greffon.nn.body import Body
+from greffon.nn.encoder_decoder import EncoderDecoder
 
 
 class Model(nn.Module):
     """A body with a head on it: `Model(body, VocabularyHead(body.width, vocabulary))`."""
 
-    def __init__(self, body: Body, head: nn.Module) -> None:
+    def __init__(self, body: Body | EncoderDecoder, head: nn.Module) -> None:
         super().__init__()
         self.body = body
         self.head = head

@@ -37,6 +37,16 @@ class Batch:
     bytes: int = 0  # bytes of text that the targets stand for
     pairs: Pairs | None = None
 
+    @property
+    def places(self) -> int:
+        """Positions that are computed."""
+        return self.tokens.numel()
+
+    @property
+    def padded(self) -> int:
+        """Positions that are padding."""
+        return 0 if self.documents is None else int((self.documents == PADDING).sum())
+
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on another device."""
         if device.type == "cpu":

@@ -125,7 +125,9 @@ def _position(column: str, names: Sequence[str], where: str) -> int:
     hint = did_you_mean(column, names)
     if "choose from" not in hint:  # which lists them already
         hint = f" among {', '.join(names)}{hint}"
-    raise UserError(f"{where}: no column {column!r}{hint} (--text-column and --label-column name others)")
+    raise UserError(
+        f"{where}: no column {column!r}{hint} (options such as --text-column or --source-column name others)"
+    )
 
 
 def lines(path: Path, ends: bool = False) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,54 @@
+"""`greffon translate RUN TEXT… | --file F | -`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from greffon.cli import say_out
+from greffon.cli.parsing import OptionalFile, Run, Texts, parse
+from greffon.errors import UserError
+
+
+@dataclass(frozen=True)
+class Args:
+    """Translate sentences: those given, those of a file, or (-) those on stdin, one a line."""
+
+    run: Run
+    """The run directory."""
+    texts: Texts = ()
+    """Sentences, or - for stdin."""
+    file: OptionalFile = None
+    """A file of sentences, one a line, empty ones kept (or a table with a column of them)."""
+    text_column: str = "source"
+    """The column with the sentences, in files that have columns."""
+    beam: int = 4
+    """Translations sought side by side; 1 is greedy."""
+    length_penalty: float = 1.0
+    """How much longer translations are favoured; 0: not at all."""
+    best: int = 1
+    """Translations to give of each sentence, up to the beam."""
+    json: bool = False
+    """Print one JSON object a line."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Print a translation of each sentence."""
+    args = parse(Args, "translate", words)
+    if (args.file is None) == (not args.texts):
+        raise UserError("nothing to translate, or too much; give sentences, --file F, or - for stdin")
+
+    from greffon.translation import sentences, translate_best
+
+    if args.file is not None:
+        texts = sentences(args.file, args.text_column)
+    elif args.texts == ("-",):
+        texts = [line.rstrip("\r\n") for line in sys.stdin]
+    else:
+        texts = list(args.texts)
+    for made in translate_best(args.run, texts, best=args.best, beam=args.beam, length_penalty=args.length_penalty):
+        for one in made:
+            if args.json:
+                say_out(json.dumps(asdict(one), ensure_ascii=False))
+            else:
+                say_out(one.translation if args.best == 1 else f"{one.score:.4f}\t{one.translation}")

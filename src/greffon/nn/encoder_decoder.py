@@ -1,0 +1,138 @@
+"""The encoder-decoder of "Attention is all you need": a source read both ways, a target that reads it.
+
+One embedding serves both sides (and the head, where it is tied): there is one vocabulary.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from greffon.config import Shape
+from greffon.nn.attention import KeyValues
+from greffon.nn.blocks import CrossBlock, make_norm
+from greffon.nn.body import Encoder, initialise, quiet_residuals
+from greffon.nn.masks import PADDING
+from greffon.nn.positions import make_positions
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the target reads of its source: keys and values of each layer, and where they are real."""
+
+    layers: list[tuple[Tensor, Tensor]]  # (N, H, S, D) each
+    mask: Tensor | None  # (N, 1, 1, S); None: nothing is padding
+
+    def take(self, sentences: Tensor) -> "Source":
+        """Keep some of the sentences."""
+        layers = [(keys[sentences], values[sentences]) for keys, values in self.layers]
+        return Source(layers, None if self.mask is None else self.mask[sentences])
+
+
+class TargetMemory:
+    """What is known while a target is written: its source, once a sentence, and each beam's own past."""
+
+    def __init__(self, source: Source, layers: list[KeyValues]) -> None:
+        self.source = source
+        self.layers = layers
+        self.filled = 0
+
+    def take_beams(self, rows: Tensor) -> None:
+        """Go on with other beams of the same sentences: the source stays where it is."""
+        for layer in self.layers:
+            layer.take(rows)
+
+    def take_sentences(self, sentences: Tensor, rows: Tensor) -> None:
+        """Go on with some sentences and their rows of beams; the others leave."""
+        self.source = self.source.take(sentences)
+        self.take_beams(rows)
+
+
+class TargetDecoder(nn.Module):
+    """The causal half: it sees what it has written so far, and the whole source."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.blocks = nn.ModuleList(CrossBlock(shape) for _ in range(shape.layers))
+        self.norm = nn.Identity() if shape.norm_place == "post" else make_norm(shape.norm, shape.width, shape.bias)
+        self.apply(lambda module: initialise(module, shape.tied))
+        quiet_residuals(self.blocks)
+
+
+class EncoderDecoder(nn.Module):
+    """Source and target token ids in, hidden states of the target out."""
+
+    def __init__(self, shape: Shape, vocabulary: int) -> None:
+        super().__init__()
+        self.shape = shape
+        self.vocabulary = vocabulary
+        self.width = shape.width
+        self.encoder = Encoder(shape, vocabulary)
+        self.decoder = TargetDecoder(shape)
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The one embedding of both sides."""
+        return self.encoder.embedding
+
+    def encode(self, tokens: Tensor, documents: Tensor | None = None) -> Source:
+        """Read the source (N, S): keys and values of each layer of the target's side, computed once."""
+        hidden = self.encoder(tokens, documents)
+        layers = [block.cross.keys_values(hidden, None) for block in self._blocks]
+        return Source(layers, None if documents is None else (documents != PADDING)[:, None, None, :])
+
+    @property
+    def _blocks(self) -> list[CrossBlock]:
+        return [block for block in self.decoder.blocks if isinstance(block, CrossBlock)]
+
+    def _embed(self, tokens: Tensor, start: int) -> tuple[Tensor, Tensor | None]:
+        positions = torch.arange(start, start + tokens.shape[1], device=tokens.device).unsqueeze(0)
+        x = self.embedding(tokens) * math.sqrt(self.width)
+        x = self.decoder.dropout(self.decoder.positions.add(x, positions))
+        return x, self.decoder.positions.rotation(positions)
+
+    def forward(self, source: Tensor, target: Tensor, source_documents: Tensor | None = None) -> Tensor:
+        """Read whole pairs, padded on the right: (N, S) and (N, T) → (N, T, W).
+
+        `source_documents` says what is `PADDING` in the source; in the target no real position looks
+        to the right, where padding is.
+        """
+        read = self.encode(source, source_documents)
+        x, rotation = self._embed(target, 0)
+        for block, (keys, values) in zip(self._blocks, read.layers, strict=True):
+            x = block.attend(x, None, rotation, True, None)
+            x = block.read_source(x, keys, values, read.mask)
+        out: Tensor = self.decoder.norm(x)
+        return out
+
+    def source_weights(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return how much each target position looks at each source position: (layers, N, H, T, S)."""
+        read = self.encode(source)
+        x, rotation = self._embed(target, 0)
+        weights = []
+        for block, (keys, values) in zip(self._blocks, read.layers, strict=True):
+            x = block.attend(x, None, rotation, True, None)
+            weights.append(block.source_weights(x, keys, read.mask))
+            x = block.read_source(x, keys, values, read.mask)
+        return torch.stack(weights)
+
+    def remember(self, source: Source, beams: int, length: int) -> TargetMemory:
+        """Make an empty memory for `beams` targets of up to `length` tokens for each sentence."""
+        rows, heads = beams * len(source.layers[0][0]), self.shape.heads
+        device = self.embedding.weight.device
+        layers = [KeyValues(rows, heads, length, self.width // heads, device) for _ in self._blocks]
+        return TargetMemory(source, layers)
+
+    def read_on(self, tokens: Tensor, memory: TargetMemory) -> Tensor:
+        """Read the next token of each row (N × beams, 1) after all that `memory` holds, and remember it."""
+        x, rotation = self._embed(tokens, memory.filled)
+        memory.filled += 1
+        source = memory.source
+        for block, layer, (keys, values) in zip(self._blocks, memory.layers, source.layers, strict=True):
+            x = block.attend(x, None, rotation, False, layer)
+            x = block.read_source(x, keys, values, source.mask)
+        out: Tensor = self.decoder.norm(x)
+        return out

@@ -1,0 +1,96 @@
+"""Translation: at each position of the target, predict its next token from the source and what came before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from greffon.nn.cross_entropy import summed_cross_entropy
+from greffon.nn.heads import VocabularyHead
+from greffon.nn.masks import PADDING
+from greffon.nn.model import Model
+from greffon.objectives.batch import IGNORE, Batch, Score, pad
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""The token ids of a source and of its target, without start and end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairBatch(Batch):
+    """Targets with their sources beside them; the targets are the batch's tokens."""
+
+    source: Tensor  # (B, S)
+    source_documents: Tensor | None  # (B, S), PADDING for padding; None: there is none
+
+    @property
+    def places(self) -> int:
+        """Positions that are computed, on both sides."""
+        return self.source.numel() + self.tokens.numel()
+
+    @property
+    def padded(self) -> int:
+        """Positions that are padding, on both sides."""
+        own = super().padded
+        return own if self.source_documents is None else own + int((self.source_documents == PADDING).sum())
+
+    def to(self, device: torch.device) -> "PairBatch":
+        """Return the batch on another device."""
+        if device.type == "cpu":
+            return self
+        side = self.source_documents
+        return PairBatch(
+            **vars(super().to(device)),
+            source=self.source.to(device, non_blocking=True),
+            source_documents=None if side is None else side.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True)
+class Seq2Seq:
+    """Pairs in, padded on the right; the loss of the targets out, smoothed while the model trains."""
+
+    padding: int
+    start: int
+    end: int
+    byte_lengths: np.ndarray
+    smoothing: float = 0.0
+
+    def batch(self, pairs: Sequence[Pair]) -> PairBatch:
+        """Lay pairs side by side: `source </s>` → `<s> target`, which predicts `target </s>`."""
+        source, source_documents = padded_sources([source for source, _ in pairs], self.end, self.padding)
+        targets = pad([np.append(target, self.end) for _, target in pairs], IGNORE)
+        tokens = np.full_like(targets, self.padding)
+        tokens[:, 0] = self.start
+        tokens[:, 1:] = np.where(targets[:, :-1] == IGNORE, self.padding, targets[:, :-1])
+        real = targets[targets != IGNORE]
+        documents = np.where(targets == IGNORE, PADDING, 1)
+        return PairBatch(
+            torch.from_numpy(tokens),
+            torch.from_numpy(documents),
+            None,
+            torch.from_numpy(targets),
+            count=len(real),
+            bytes=int(self.byte_lengths[real].sum()),
+            source=source,
+            source_documents=source_documents,
+        )
+
+    def score(self, model: Model, batch: Batch) -> Score:
+        """Sum the loss over all real targets of the batch."""
+        assert isinstance(batch, PairBatch)
+        assert isinstance(model.head, VocabularyHead)
+        hidden = model.body(batch.source, batch.tokens, batch.source_documents)
+        real = batch.targets != IGNORE
+        smoothing = self.smoothing if model.training else 0.0
+        loss = summed_cross_entropy(hidden[real], model.head.weight, model.head.bias, batch.targets[real], smoothing)
+        return Score(loss, batch.count)
+
+
+def padded_sources(sources: Sequence[np.ndarray], end: int, padding: int) -> tuple[Tensor, Tensor | None]:
+    """Lay sources side by side, each with its end: (B, S) tokens, and what of them is padding."""
+    tokens = pad([np.append(source, end) for source in sources], padding)
+    lengths = np.array([len(source) + 1 for source in sources])
+    documents = np.where(np.arange(tokens.shape[1]) < lengths[:, None], 1, PADDING)
+    return torch.from_numpy(tokens), None if (documents != PADDING).all() else torch.from_numpy(documents)

@@ -1,0 +1,145 @@
+"""Text in one language in, text in another out: what a translator is for."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from greffon.beam import Hypothesis, Search, search_all
+from greffon.bleu import sacrebleu, translation_scores
+from greffon.errors import UserError
+from greffon.nn.encoder_decoder import EncoderDecoder
+from greffon.predict import load
+from greffon.run import Run
+from greffon.scoring import longest_target, translation_vocabulary
+from greffon.text.corpora import column_pairs, line_pairs
+from greffon.text.readers import SUFFIXES, lines, rows, suffix_of
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A text, its translation, and the score: log-probability / length ** penalty."""
+
+    source: str
+    translation: str
+    score: float
+
+
+def translate(
+    run: str | Path | Run, texts: str | Sequence[str], *, beam: int = 4, length_penalty: float = 1.0
+) -> list[Translation]:
+    """Translate sentences: `translate("runs/en-fr", "Two dogs run.")[0].translation`. A beam of 1 is greedy."""
+    return [best[0] for best in translate_best(run, texts, best=1, beam=beam, length_penalty=length_penalty)]
+
+
+def translate_best(
+    run: str | Path | Run, texts: str | Sequence[str], *, best: int = 4, beam: int = 4, length_penalty: float = 1.0
+) -> list[list[Translation]]:
+    """Return the best few translations of each sentence, best first; an empty one stays empty."""
+    run = translator(run)
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    search = Search(beam, length_penalty)
+    if not 1 <= best <= beam:
+        raise UserError(f"{best} translations asked for of each sentence; choose from 1 to the beam, {beam}")
+    tokenizer, context = run.tokenizer, run.recipe.shape.context
+    sources = [np.array(ids) for ids in tokenizer.encode_many(texts)]
+    _warn_of_long([len(source) for source in sources], context)
+    sources = [source[: context - 1] for source in sources]
+    full = [i for i, text in enumerate(texts) if text.strip()]
+    limits = [longest_target(len(sources[i]), context) for i in full]
+    found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
+    made = search_all(load(run), [sources[i] for i in full], limits, search, translation_vocabulary(tokenizer))
+    for i, hypotheses in zip(full, made, strict=True):
+        found[i] = hypotheses[:best]
+    return [
+        [Translation(text, tokenizer.decode(h.tokens), h.score) for h in hypotheses]
+        for text, hypotheses in zip(texts, found, strict=True)
+    ]
+
+
+def translator(run: str | Path | Run) -> Run:
+    """Open a run that translates, or say why it does not."""
+    run = Run.open(run)
+    if run.recipe.objective != "seq2seq":
+        raise UserError(
+            f"{run.path} is a {run.recipe.objective} run, no translator; train one with "
+            "`greffon pretrain --objective seq2seq --source F --target F --out RUN`"
+        )
+    return run
+
+
+def _warn_of_long(lengths: Sequence[int], context: int) -> None:
+    long = sum(length >= context for length in lengths)
+    if long:
+        warnings.warn(
+            f"{long:,} of {len(lengths):,} sentences are longer than the context of {context} tokens and were cut",
+            stacklevel=3,
+        )
+
+
+def sentences(file: str | Path, text_column: str = "source") -> list[str]:
+    """Read sentences to translate: a line each, empty ones too, or a column of a table."""
+    file = Path(file)
+    if file.name.endswith(SUFFIXES) and suffix_of(file) != ".txt":
+        return [str(cell) for _, (cell,) in rows(file, [text_column])]
+    return [line for _, line in lines(file)]
+
+
+def evaluate_pairs(
+    run: str | Path | Run,
+    file: str | Path | None = None,
+    *,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    source_column: str = "source",
+    target_column: str = "target",
+    beam: int = 4,
+    length_penalty: float = 1.0,
+) -> dict[str, Any]:
+    """Score a translator on pairs: BLEU with its interval and signature, and chrF."""
+    run = translator(run)
+    sacrebleu()  # before the work, so that none is lost
+    if (source is None) != (target is None) or (file is None) == (source is None):
+        raise UserError("give the pairs once: --source F --target F, or a FILE with the columns source and target")
+    if source is not None and target is not None:
+        pairs, where = list(line_pairs(Path(source), Path(target))), f"{source} and {target}"
+    else:
+        assert file is not None
+        pairs, where = list(column_pairs(Path(file), source_column, target_column)), str(file)
+    for number, pair in enumerate(pairs, start=1):
+        if not (pair[0].strip() and pair[1].strip()):
+            raise UserError(f"{where}: one side of pair {number} is empty; fill it, or remove the pair on both sides")
+    made = translate(run, [left for left, _ in pairs], beam=beam, length_penalty=length_penalty)
+    return translation_scores([one.translation for one in made], [right for _, right in pairs])
+
+
+@dataclass(frozen=True, eq=False)
+class SourceAttention:
+    """Where each written token looked: weights (layers, heads, target tokens, source tokens)."""
+
+    source: list[str]
+    target: list[str]
+    weights: np.ndarray
+
+
+@torch.no_grad()
+def source_attention(run: str | Path | Run, text: str, translation: str | None = None) -> SourceAttention:
+    """Return the attention of a translation, the run's own unless one is given, over its source."""
+    run = translator(run)
+    if not text.strip():
+        raise UserError("an empty text has nothing to look at; give a sentence")
+    if translation is None:
+        translation = translate(run, text)[0].translation
+    tokenizer, model = run.tokenizer, load(run)
+    assert isinstance(model.body, EncoderDecoder)
+    room = run.recipe.shape.context - 1
+    left, right = (tokenizer.encode(side)[:room] for side in (text, translation))
+    source = torch.tensor([[*left, tokenizer.end]])
+    target = torch.tensor([[tokenizer.start, *right]])  # each position writes the next token
+    weights = model.body.source_weights(source, target)[:, 0]
+    names = [[tokenizer.token(id) for id in (*ids, tokenizer.end)] for ids in (left, right)]
+    return SourceAttention(names[0], names[1], weights.numpy())
