@@ -287,7 +287,7 @@ def test_ctrl_c_ends_a_comparison_soon_and_begins_no_other_training(body: Run, d
     words += ["--epochs", "400", "--jobs", "1", "--out", tmp_path / "cmp"]
     process = subprocess.Popen([str(w) for w in words], stderr=subprocess.PIPE, text=True, start_new_session=True)
     first = tmp_path / "cmp" / "arms" / "scratch" / "seed-0" / "metrics.jsonl"
-    while not first.is_file() and process.poll() is None:
+    while not (first.is_file() and first.stat().st_size) and process.poll() is None:
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=120)[1]

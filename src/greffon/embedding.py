@@ -86,8 +86,8 @@ def nearest(
     """Return the texts whose vectors point most nearly the same way, the nearest first."""
     if top < 1:
         raise UserError(f"top is {top}; choose 1 or more")
-    if not texts:
-        raise UserError("there are no texts to look among; give at least one")
+    if not texts or isinstance(texts, str):
+        raise UserError("there are no texts to look among; give a list of at least one")
     vectors = embed(run, [text, *texts], pool=pool)
     return nearest_vectors(vectors[0], vectors[1:], texts, top)
 
@@ -96,7 +96,8 @@ def nearest_vectors(vector: np.ndarray, vectors: np.ndarray, texts: Sequence[str
     """Rank texts by the cosine of their vectors with one vector."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
     cosines = vectors @ vector / np.maximum(lengths, 1e-12)
-    best = np.argsort(-cosines, kind="stable")[:top]
+    blank = np.array([not text.strip() for text in texts])
+    best = np.argsort(-np.where(blank, -np.inf, cosines), kind="stable")[: min(top, int((~blank).sum()))]
     return [Neighbour(texts[i], int(i), float(cosines[i])) for i in best]
 
 

@@ -26,5 +26,5 @@ class Job:
 
 
 def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
-    """Prefer the lowest held-out loss, that of pairs included."""
-    return (-scores["loss"] - scores.get("pair_loss", 0.0),)
+    """Prefer the lowest held-out loss of tokens: pairs are too few to choose anything by."""
+    return (-scores["loss"],)

@@ -1,15 +1,16 @@
 """What a recipe means in terms of data: which batches a step sees, and how held-out text is scored."""
 
 import hashlib
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic
 
 import numpy as np
 
-from greffon.config import Data, Recipe, Training
+from greffon.config import Recipe, Training
 from greffon.errors import UserError
 from greffon.fit import Objective
 from greffon.job import HELD_OUT_SHARE, SCORING_TOKENS, Job, lowest_loss
@@ -29,6 +30,7 @@ from greffon.text.store import TokenStore, open_store
 from greffon.text.tokenizer import Tokenizer
 from greffon.text.words import Sentences
 
+FEW_PAIRS = 0.2
 PAIR_TRIAL_ROWS = 64
 """Rows in which a text must show pairs of both kinds before training on them begins."""
 SCORING_ROWS = 16
@@ -39,8 +41,9 @@ class Task(Generic[Row]):
     """What a language model learns: how windows are cut into rows, and rows made into batches."""
 
     objective: Objective
-    cut: Callable[[Windows], Cut[Row]]
+    cut: Callable[[Windows, Windows], Cut[Row]]  # the second: where text from elsewhere is taken from
     batch: Callable[[list[Row], np.random.Generator], Batch]  # may draw, from a generator of its own
+    documents: int = 1  # how many a text to train on must have
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,20 @@ class Corpus(Generic[Row]):
     summary: str
 
 
-def open_corpus(recipe: Recipe, tokenizer: Tokenizer, cut: Callable[[Windows], Cut[Row]]) -> Corpus[Row]:
+def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus[Row]:
     """Open the token stores of a recipe; without validation files, hold some documents out."""
     data, training, length = recipe.data, recipe.training, recipe.shape.context
     sources = [(source,) for source in data.train] if data.mix else [data.train]
     stores = [open_store(source, tokenizer, data.text_column) for source in sources]
     digest = "+".join(store.digest for store in stores)
+    least = task.documents + (0 if data.valid else 1)
+    for store, source in zip(stores, sources, strict=True):
+        if task.documents > 1 and len(store) < least:
+            raise UserError(
+                f"{', '.join(source)}: next-sentence prediction takes every second pair from another document, so it "
+                f"needs {least} documents or more, and there {'is' if len(store) == 1 else 'are'} {len(store)}; put "
+                "one document on each line (or blank lines between them), or leave out --next-sentence"
+            )
     if data.valid:
         valid_store = open_store(data.valid, tokenizer, data.text_column)
         trains, valids = [Stream.whole(store) for store in stores], [Stream.whole(valid_store)]
@@ -69,11 +80,14 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, cut: Callable[[Windows], C
         trains = [Stream.without(store, some) for store, some in zip(stores, chosen, strict=True)]
         valids = [Stream.only(store, some) for store, some in zip(stores, chosen, strict=True)]
         kept = sum(map(len, chosen))
-    train = [cut(Windows(stream, length, training.seed)) for stream in trains]
+    windows = [Windows(stream, length, training.seed) for stream in trains]
+    held = [Windows(stream, length, training.seed) for stream in valids]
+    train = [task.cut(part, part) for part in windows]
     limit = max(1, training.valid_tokens // length // len(valids))
     return Corpus(
         Mixture(train, data.mix, training.seed) if data.mix else train[0],
-        [row for stream in valids for row in sample(cut(Windows(stream, length, training.seed)), limit)],
+        # One held-out text beside each text to train on, or a single one for all.
+        [row for part, trained in zip(held, windows, strict=False) for row in sample(task.cut(part, trained), limit)],
         digest,
         f"text: {sum(map(len, stores)):,} documents, {sum(map(len, trains)):,} tokens to train on; "
         f"{kept:,} document{'s' * (kept != 1)} held out",
@@ -92,14 +106,14 @@ def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray
 def causal(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:
     """Packed windows over the text: what comes next?"""
     objective = Causal(tokenizer.pad, tokenizer.start, recipe.shape.context, tokenizer.byte_lengths)
-    return Task(objective, lambda windows: windows, lambda rows, random: objective.batch(rows))
+    return Task(objective, lambda windows, _: windows, lambda rows, random: objective.batch(rows))
 
 
 def masked(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:
     """Packed windows over the text: what was hidden?"""
     assert recipe.masking is not None
     objective = Masked.over(tokenizer, recipe.shape.context, recipe.masking)
-    return Task(objective, lambda windows: windows, objective.batch)
+    return Task(objective, lambda windows, _: windows, objective.batch)
 
 
 def masked_pairs(recipe: Recipe, tokenizer: Tokenizer) -> Task[tuple[Pair, ...]]:
@@ -109,10 +123,10 @@ def masked_pairs(recipe: Recipe, tokenizer: Tokenizer) -> Task[tuple[Pair, ...]]
     sentences = Sentences(tokenizer)
     specials = (tokenizer.start, tokenizer.end)
 
-    def cut(windows: Windows) -> SentencePairs:
-        return SentencePairs(windows, sentences, specials, recipe.training.seed)
+    def cut(windows: Windows, elsewhere: Windows) -> SentencePairs:
+        return SentencePairs(windows, elsewhere, sentences, specials, recipe.training.seed)
 
-    return Task(objective, cut, objective.pair_batch)
+    return Task(objective, cut, objective.pair_batch, documents=2)
 
 
 def task_of(recipe: Recipe, tokenizer: Tokenizer) -> Task[Any]:
@@ -125,9 +139,11 @@ def task_of(recipe: Recipe, tokenizer: Tokenizer) -> Task[Any]:
 def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     """Rows of text step by step, with some documents held out."""
     training, task = recipe.training, task_of(recipe, tokenizer)
-    corpus = open_corpus(recipe, tokenizer, task.cut)
-    if recipe.shape.segments and not recipe.origin:  # weights that know pairs may go on without any
-        _check_pairs(corpus, recipe.data)
+    if recipe.origin:  # weights that know pairs may go on without any
+        task = replace(task, documents=1)
+    corpus = open_corpus(recipe, tokenizer, task)
+    if task.documents > 1:
+        _check_pairs(corpus, recipe)
 
     def batches(step: int) -> list[Batch]:
         first = step * training.rows * training.accumulate
@@ -155,25 +171,28 @@ def language_scores(
     """Score a language model on all of a file; what is hidden is always the same."""
     task = task_of(recipe, tokenizer)
     store = open_store([file], tokenizer, text_column)
-    cut = task.cut(Windows(Stream.whole(store), recipe.shape.context, seed=0))
+    windows = Windows(Stream.whole(store), recipe.shape.context, seed=0)
+    cut = task.cut(windows, windows)
     numbers = range(0, cut.count, SCORING_ROWS)
     batches = (task.batch(cut.natural(n, SCORING_ROWS), generator(0, "held out", n)) for n in numbers)
     return held_out_loss(model, task.objective, batches)
 
 
-def _check_pairs(corpus: Corpus[tuple[Pair, ...]], data: Data) -> None:
-    """Refuse text in which no pairs are found."""
-    seen = {pair.follows for row in corpus.train.rows(0, PAIR_TRIAL_ROWS) for pair in row}
-    where = ", ".join(data.train)
-    if not seen & {True, False}:
+def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
+    """Refuse text in which no pairs are found, and tell where they are few."""
+    found = [pair.follows for row in corpus.train.rows(0, PAIR_TRIAL_ROWS) for pair in row]
+    share = sum(follows is not None for follows in found) / max(1, len(found))
+    where = ", ".join(recipe.data.train)
+    if {True, False} - set(found):
         raise UserError(
-            f"{where}: no document has two sentences, so there are no pairs to learn from; put several sentences "
-            "on a line (or between blank lines), or leave out --next-sentence"
+            f"{where}: no pairs of sentences were found; put several sentences on a line (or between blank lines), "
+            f"choose a context longer than {recipe.shape.context}, or leave out --next-sentence"
         )
-    if False not in seen:
-        raise UserError(
-            f"{where}: next-sentence prediction takes every second pair from another document, and there is "
-            "none; put one document on each line, or leave out --next-sentence"
+    if share < FEW_PAIRS:
+        warnings.warn(
+            f"{where}: only {share:.0%} of the documents have two sentences to make a pair of; put the sentences of a "
+            "document on one line (or between blank lines)",
+            stacklevel=2,
         )
 
 

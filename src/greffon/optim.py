@@ -61,6 +61,10 @@ class Muon(torch.optim.Optimizer):
                     p.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"] * scale)
 
 
+PAIR_PACE = 0.3
+"""The pair head's share of AdamW's rate: what suits embeddings makes two small matrices run wild."""
+
+
 def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimizer]:
     """Share the trainable parameters out: matrices of the blocks to Muon, the rest to AdamW.
 
@@ -68,19 +72,20 @@ def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimi
     """
     layers = model.body.shape.layers
     top = layers + 1
-    shares: dict[bool, dict[int, list[nn.Parameter]]] = {False: {}, True: {}}
+    shares: dict[bool, dict[tuple[int, float], list[nn.Parameter]]] = {False: {}, True: {}}
     for name, p in model.named_parameters():
         if p.requires_grad:
             by_muon = training.optimiser == "muon" and ".blocks." in name and p.ndim == 2
-            shares[by_muon].setdefault(depth(name, layers), []).append(p)
+            pace = PAIR_PACE if name.startswith("head.pair.") else 1.0
+            shares[by_muon].setdefault((depth(name, layers), pace), []).append(p)
     groups = {
         by_muon: [
             {
                 "params": members,
-                "share": training.layer_decay ** (top - d),
+                "share": pace * training.layer_decay ** (top - d),
                 "from": training.unfreeze_every * (top - d),
             }
-            for d, members in sorted(share.items())
+            for (d, pace), members in sorted(share.items(), key=lambda item: item[0])
         ]
         for by_muon, share in shares.items()
     }

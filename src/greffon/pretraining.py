@@ -258,13 +258,15 @@ def make_recipe(
 
 def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) -> Masking | None:
     """Read the settings of a masked language model; another objective has none."""
-    given = [f.name for f in fields(Masking) if settings.get(f.name)]
+    # A flag left out on the command line is False, and no choice.
+    asked = {f.name: settings.get(f.name) for f in fields(Masking)}
+    given = {name: value for name, value in asked.items() if value is not None and value is not False}
     if objective != "masked":
         if given:
-            raise UserError(f"{given[0]} belongs to --objective masked, not to {objective}")
+            raise UserError(f"{next(iter(given))} belongs to --objective masked, not to {objective}")
         return None
     base = Masking() if origin is None or origin.recipe.masking is None else origin.recipe.masking
-    masking = override(base, settings)
+    masking = override(base, given)
     if origin is not None and masking.next_sentence != base.next_sentence:
         raise UserError(f"next_sentence is a fixed part of {origin.path}, where the weights come from; leave it out")
     return masking

@@ -251,7 +251,12 @@ def room_for(path: str | Path, force: bool) -> Iterator[Path]:
         )
     if not old:
         clear_directory(path, marker="recipe.json")
-        yield path
+        try:
+            yield path
+        except UserError:
+            if not (path / "metrics.jsonl").exists():  # refused before it began: nothing to go on with
+                shutil.rmtree(path, ignore_errors=True)
+            raise
         return
     aside = path.with_name(f".{path.name}.replaced")
     shutil.rmtree(aside, ignore_errors=True)

@@ -126,7 +126,7 @@ def test_half_of_the_pairs_are_real_and_the_others_come_from_elsewhere(french: T
     figures = "0123456789"
     texts = [f"{d} lire. {d} livres. {d} dort ! {d} écrit." for d in figures]
     windows = Windows(Stream.whole(documents_store(french, texts)), 40, seed=0)
-    pairs = SentencePairs(windows, Sentences(french), (french.start, french.end), seed=0)
+    pairs = SentencePairs(windows, windows, Sentences(french), (french.start, french.end), seed=0)
     found = [pair for row in pairs.rows(0, 400) for pair in row]
     told = [pair for pair in found if pair.follows is not None]
     assert len(told) > 400

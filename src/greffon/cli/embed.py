@@ -1,11 +1,12 @@
 """`greffon embed RUN --file F --out vectors.npy`."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalFile, Run, Word, parse
+from greffon.cli.parsing import OptionalFile, Run, SomeText, parse
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Args:
     """Where to write the vectors: a NumPy file, one row a text."""
     pool: Literal["cls", "mean", "last"] = "mean"
     """What stands for a text: the mean of its tokens, the last one, or [CLS]."""
-    nearest: Word = None
-    """A text: print those of the file that are nearest to it."""
+    nearest: SomeText = None
+    """A text: print those of the file that are nearest to it, with their cosine and number."""
     top: int = 5
     """How many of the nearest."""
     text_column: str = "text"
@@ -43,6 +44,10 @@ def main(words: Sequence[str]) -> None:
     if args.top < 1:
         raise UserError(f"top is {args.top}; choose 1 or more")
     texts = texts_of(args.file, args.text_column)
+    if not texts:
+        raise UserError(f"{args.file}:1: there is no text in this file; fill it or name another one")
+    if args.nearest is not None and not args.nearest.strip():
+        raise UserError("--nearest is empty; give the text to look for")
     vectors = embed(args.run, texts, pool=args.pool)
     if args.out is not None:
         save_vectors(args.out, vectors)
@@ -50,4 +55,4 @@ def main(words: Sequence[str]) -> None:
     if args.nearest is not None:
         asked = embed(args.run, args.nearest, pool=args.pool)[0]
         for found in nearest_vectors(asked, vectors, texts, args.top):
-            say_out(f"{found.cosine:6.3f}  {' '.join(found.text.split())[:90]}")
+            say_out(f"{found.cosine:6.3f}  {found.index + 1:>6,}  {textwrap.shorten(found.text, 90, placeholder='…')}")

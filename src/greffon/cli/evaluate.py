@@ -59,4 +59,5 @@ def main(words: Sequence[str]) -> None:
         )
         say_out(f"  {scores['signature']}")
     else:
-        say_out(f"loss {scores['loss']:.4f} nats a token, {scores['bits_per_byte']:.4f} bits per byte")
+        pairs = f"; pairs judged right {scores['pair_accuracy']:.1%}" if "pair_accuracy" in scores else ""
+        say_out(f"loss {scores['loss']:.4f} nats a token, {scores['bits_per_byte']:.4f} bits per byte{pairs}")

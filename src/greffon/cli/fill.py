@@ -17,7 +17,7 @@ class Args:
     text: MaskedText
     """The text, with one or more [MASK] in it."""
     top: int = 5
-    """How many candidates for each."""
+    """How many candidates for each; + marks one that goes on with the word before it."""
     json: bool = False
     """Print JSON."""
 

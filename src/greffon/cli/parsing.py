@@ -75,6 +75,7 @@ OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar
 
 
 Word = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
+SomeText = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
 Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
 Minutes = Annotated[float | None, tyro.conf.arg(metavar="M", help_behavior_hint="")]
 Share = Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hint="")]

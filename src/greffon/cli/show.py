@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from greffon.cli import say_out
 from greffon.cli.parsing import Run, parse
+from greffon.config import Masking
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def main(words: Sequence[str]) -> None:
             f"{layers} layers, width {shape.width}, {shape.heads} heads, feed-forward {shape.feed_forward} "
             f"({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions, context {shape.context}"
         ),
+        "masking": _masking(summary.recipe.masking),
         "parameters": f"{summary.parameters:,}",
         "vocabulary": f"{summary.vocabulary:,} tokens",
         "text": ", ".join(summary.data),
@@ -51,3 +53,11 @@ def main(words: Sequence[str]) -> None:
     for name, fact in facts.items():
         if fact:
             say_out(f"{name:<11} {fact}")
+
+
+def _masking(masking: Masking | None) -> str:
+    """Say what a masked run was asked for."""
+    if masking is None:
+        return ""
+    what = "whole words" if masking.whole_words else "tokens"
+    return f"{masking.mask_rate:.0%} of {what}{', and whether one text follows another' * masking.next_sentence}"

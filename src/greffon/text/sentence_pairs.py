@@ -26,10 +26,12 @@ class Pair:
 
 
 class SentencePairs:
-    """The windows of a text as rows of pairs, a pair a document."""
+    """The windows of a text as rows of pairs, a pair a document; foreign texts come from `elsewhere`."""
 
-    def __init__(self, windows: Windows, sentences: Sentences, specials: tuple[int, ...], seed: int) -> None:
-        self.windows, self.sentences, self.seed = windows, sentences, seed
+    def __init__(
+        self, windows: Windows, elsewhere: Windows, sentences: Sentences, specials: tuple[int, ...], seed: int
+    ) -> None:
+        self.windows, self.elsewhere, self.sentences, self.seed = windows, elsewhere, sentences, seed
         self.specials = np.array(specials)
 
     def rows(self, first: int, count: int) -> list[tuple[Pair, ...]]:
@@ -49,7 +51,7 @@ class SentencePairs:
     def _row(self, place: int, row: int, use: str) -> tuple[Pair, ...]:
         random = generator(self.seed, "pairs", use, row)
         pairs = []
-        for document, tokens in self._texts(place):
+        for document, tokens in self._texts(self.windows, place):
             cuts = self.sentences.cuts(tokens)
             if not len(cuts):
                 pairs.append(Pair(tokens, tokens[:0], None))
@@ -64,20 +66,31 @@ class SentencePairs:
             pairs.append(Pair(tokens, tokens[:0], None) if other is None else Pair(first, other, follows=False))
         return tuple(pairs)
 
-    def _texts(self, place: int) -> list[tuple[int, np.ndarray]]:
+    def _texts(self, windows: Windows, place: int) -> list[tuple[int, np.ndarray]]:
         """The documents in a window, without their start and end tokens."""
-        parts = self.windows.stream.fragments(place, self.windows.length)
+        parts = windows.stream.fragments(place, windows.length)
         bare = [(document, tokens[~np.isin(tokens, self.specials)]) for document, tokens in parts]
         return [(document, tokens) for document, tokens in bare if len(tokens)]
 
     def _elsewhere(self, document: int, length: int, random: np.random.Generator) -> np.ndarray | None:
-        """Draw up to `length` tokens that begin a sentence of another document."""
+        """Draw `length` tokens that begin a sentence of another document; fewer, if none has so many.
+
+        A foreign text must not be known by its length, so long enough ones go first.
+        """
+        source = self.elsewhere
+        own = document if source.stream.store is self.windows.stream.store else None
+        longest: np.ndarray | None = None
         for _ in range(TRIES):
-            place = int(random.integers(self.windows.count)) * self.windows.length
-            others = [(tokens, self.sentences.cuts(tokens)) for n, tokens in self._texts(place) if n != document]
-            others = [(tokens, cuts) for tokens, cuts in others if len(cuts)]
-            if others:
-                tokens, cuts = others[int(random.integers(len(others)))]
-                begin = int(random.choice(cuts))
-                return tokens[begin : begin + length]
-        return None
+            place = int(random.integers(source.count)) * source.length
+            for number, tokens in self._texts(source, place):
+                cuts = self.sentences.cuts(tokens)
+                if number == own or not len(cuts):
+                    continue
+                enough = cuts[cuts + length <= len(tokens)]
+                begin = int(random.choice(enough)) if len(enough) else int(cuts[0])
+                found = tokens[begin : begin + length]
+                if len(found) == length:
+                    return found
+                if longest is None or len(found) > len(longest):
+                    longest = found
+        return longest

@@ -20,7 +20,8 @@ class Words:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         texts = _texts(tokenizer)
-        self._goes_on = np.array([_inside(text[:1]) for text in texts])
+        # An apostrophe belongs to the word before it: "l'" is one word, "homme" the next.
+        self._goes_on = np.array([_inside(text[:1]) or text[:1] in ("'", "’") for text in texts])
         self._open = np.array([_inside(text[-1:]) for text in texts])
         self._space = np.array([text == " " for text in texts])
 
