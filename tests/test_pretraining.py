@@ -87,6 +87,16 @@ def test_a_run_can_be_resumed_before_its_tokenizer_exists(corpus: Path, tmp_path
     ).read_bytes()
 
 
+def test_a_crash_before_the_first_checkpoint_leaves_no_trace_in_the_metrics(corpus: Path, tmp_path: Path) -> None:
+    run = pretrain(corpus, tmp_path / "run", steps=4)
+    whole = [{name: value for name, value in e.items() if name in ("step", "loss", "held_out")} for e in run.metrics()]
+    run.drop_checkpoints()
+    (run.path / "finished").unlink()
+    greffon.resume(run, quiet=True)
+    again = [{name: value for name, value in e.items() if name in ("step", "loss", "held_out")} for e in run.metrics()]
+    assert again == whole
+
+
 def test_minutes_become_steps_that_the_recipe_remembers(corpus: Path, tmp_path: Path) -> None:
     run = pretrain(corpus, tmp_path / "run", steps=None, minutes=0.02)
     assert run.recipe.training.steps > 0

@@ -220,7 +220,7 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
     model = _initial(run, tell, quiet)
     optimisers = make_optimisers(model, training)
     standing = _restore(run, model, optimisers, tell)
-    run.forget_after(standing.step)
+    run.forget_after(standing.step or -1)  # without a checkpoint even step 0 is done again
     run.drop_snapshots(after=standing.step)
     saved = logged = time.monotonic()
     with TrainingProgress(training.steps, standing.step, quiet) as progress, _stop_signals() as stop:
