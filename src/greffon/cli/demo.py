@@ -13,7 +13,7 @@ from greffon.cli.parsing import OutRun, parse
 
 @dataclass(frozen=True)
 class Args:
-    """Run the main job on real text that arrives with the install (classification: about 9 minutes on two cores).
+    """Run the main job on real text that arrives with the install (classification: about 8 minutes on two cores).
 
     classification: movie reviews; tokenizer, pretraining, comparison, report. translation: footnotes of
     statistical tables, English to French; tokenizer, a French body, a translator, its score.
