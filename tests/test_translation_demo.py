@@ -9,16 +9,9 @@ import pytest
 from greffon import translation_demo
 from greffon.errors import UserError
 from greffon.translation_demo import Budget, demo_translation, divide, prepare, sentence_pairs, skeleton
+from packages import needs
 
-
-def installed() -> bool:
-    try:
-        return importlib.metadata.version("statcan-dialogue-dataset") == "0.2.0"
-    except importlib.metadata.PackageNotFoundError:
-        return False
-
-
-needs_data = pytest.mark.skipif(not installed(), reason="needs the demo's data: pip install 'greffon[demo]'")
+needs_data = needs("statcan-dialogue-dataset", "0.2.0")
 
 
 def footnote(english: str, french: str) -> dict[str, str]:

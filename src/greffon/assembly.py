@@ -12,11 +12,16 @@ from greffon.randomness import derive
 BODIES: dict[str, type[Body]] = {"decoder": Decoder, "encoder": Encoder}
 
 
+def vocabulary_head(body: Body | EncoderDecoder, recipe: Recipe) -> VocabularyHead:
+    """A head over the vocabulary; tied, the body's embedding is its matrix."""
+    matrix = body.embedding if recipe.shape.tied else None
+    return VocabularyHead(body.width, recipe.vocabulary, bias=recipe.shape.bias, tied=matrix)
+
+
 def language_model(recipe: Recipe) -> Model:
     """A body with a vocabulary head on it, and a pair head beside it for next-sentence prediction."""
     body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
-    matrix = body.embedding if recipe.shape.tied else None
-    head = VocabularyHead(body.width, recipe.vocabulary, bias=recipe.shape.bias, tied=matrix)
+    head = vocabulary_head(body, recipe)
     if recipe.masking is not None and recipe.masking.next_sentence:
         return Model(body, VocabularyAndPairHead(head, PairHead(body.width)))
     return Model(body, head)
@@ -36,9 +41,7 @@ def classifier(recipe: Recipe) -> Model:
 def translator(recipe: Recipe) -> Model:
     """An encoder-decoder with a vocabulary head on it; tied, one matrix is embedding of both sides and head."""
     body = EncoderDecoder(recipe.shape, recipe.vocabulary)
-    matrix = body.embedding if recipe.shape.tied else None
-    head = VocabularyHead(body.width, recipe.vocabulary, bias=recipe.shape.bias, tied=matrix)
-    return Model(body, head)
+    return Model(body, vocabulary_head(body, recipe))
 
 
 MODELS = {"causal": language_model, "masked": language_model, "classify": classifier, "seq2seq": translator}

@@ -16,7 +16,6 @@ from greffon.jobs import LabelledTexts
 from greffon.nn.heads import pool as pooled
 from greffon.predict import load
 from greffon.run import Run
-from greffon.text.corpora import Labelled
 from greffon.text.words import Words
 
 POOLS: tuple[Pooling, ...] = ("cls", "mean", "last")
@@ -35,7 +34,8 @@ def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pooling = 
     if pool == "cls" and run.recipe.body == "decoder":
         raise UserError(f"{run.path} reads forward, so its first token has seen nothing; choose mean or last")
     model, prepared = load(run), LabelledTexts(run.recipe, run.tokenizer)
-    batches, order = prepared.in_order([Labelled(text, label="", line=0) for text in texts])
+    encoded = run.tokenizer.encode_many(texts)
+    batches, order = prepared.in_order([(prepared.lay_out(ids), -1) for ids in encoded])
     out = np.empty((len(texts), model.body.width), dtype=np.float32)
     vectors = []
     with torch.no_grad():
@@ -44,7 +44,7 @@ def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pooling = 
             vectors.append(pooled(hidden, batch.documents, pool).numpy())
     if vectors:
         out[order] = np.concatenate(vectors)
-    cut = sum(len(ids) > prepared.room for ids in run.tokenizer.encode_many(texts))
+    cut = sum(len(ids) > prepared.room for ids in encoded)
     if cut:
         warnings.warn(
             f"{cut:,} of {len(texts):,} texts are longer than the context of {run.recipe.shape.context} tokens; "
@@ -124,9 +124,9 @@ def word_vectors(run: str | Path | Run, text: str) -> list[WordVector]:
         raise UserError(
             f"the text has {len(ids):,} tokens, and {run.path} reads {prepared.room:,} at a time; give a shorter one"
         )
-    row = torch.from_numpy(np.concatenate((prepared.before, ids, prepared.after)).astype(np.int64))
+    row = torch.from_numpy(prepared.lay_out(ids.tolist())).unsqueeze(0)
     with torch.no_grad():
-        states = model.body(row.unsqueeze(0))[0].numpy()
+        states = model.body(row)[0].numpy()
     states = states[len(prepared.before) : len(prepared.before) + len(ids)]
     begins = np.flatnonzero(Words(run.tokenizer).begins(ids))
     words = [run.tokenizer.decode(part).strip() for part in np.split(ids, begins[1:])]

@@ -103,15 +103,13 @@ def compare(
     for finding in findings:
         tell(f"{finding.severity}: {finding.message}")
     sizes = label_sizes(labels, len(splits.train), tell)
+    parts = {"train": data.train, "valid": data.valid, "test": data.test}
+    files = {name: part[0] for name, part in parts.items() if part}
     asked = {
         "runs": {name: str(run.path.resolve()) for name, run in sources.items()},
         "weights": {name: sha256(run.path / "model.safetensors") for name, run in sources.items()},
-        "data": {
-            name: str(Path(file).resolve())
-            for name, file in (("train", train), ("valid", valid), ("test", test))
-            if file is not None
-        },
-        "contents": [sha256(Path(file)) for file in (train, valid, test) if file is not None],
+        "data": files,
+        "contents": [sha256(Path(file)) for file in files.values()],
         "columns": [text_column, label_column],
         "epochs": epochs,
         "adapt": adapt,

@@ -213,7 +213,8 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
         return [texts.batch([train[i] for i in members]) for members in chosen]
 
-    held = {"": texts.in_order(splits.valid)[0], "test_": texts.in_order(splits.test)[0]}
+    parts_of = {"": splits.valid, "test_": splits.test}
+    held = {prefix: texts.in_order(texts.encode(part))[0] for prefix, part in parts_of.items()}
 
     def evaluate(model: Model) -> dict[str, float]:
         return {
@@ -263,17 +264,19 @@ class LabelledTexts:
         """Return ids and class number of each text."""
         ids = self.tokenizer.encode_many([example.text for example in examples])
         return [
-            (np.array([*self.before, *row[: self.room], *self.after]), self.number.get(example.label, -1))
-            for row, example in zip(ids, examples, strict=True)
+            (self.lay_out(row), self.number.get(example.label, -1)) for row, example in zip(ids, examples, strict=True)
         ]
+
+    def lay_out(self, ids: Sequence[int]) -> np.ndarray:
+        """Put what the body expects before and after a text, of which as much is kept as there is room for."""
+        return np.array([*self.before, *ids[: self.room], *self.after])
 
     def batch(self, members: Sequence[tuple[np.ndarray, int]]) -> Batch:
         """Build one batch."""
         return self.objective.batch([ids for ids, _ in members], [label for _, label in members])
 
-    def in_order(self, examples: Sequence[Labelled]) -> tuple[list[Batch], list[int]]:
-        """Batch texts by length for scoring; also say which text stands where."""
-        encoded = self.encode(examples)
+    def in_order(self, encoded: Sequence[tuple[np.ndarray, int]]) -> tuple[list[Batch], list[int]]:
+        """Batch encoded texts by length for scoring; also say which text stands where."""
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0]))
         batches: list[list[int]] = [[]]
         for i in order:

@@ -9,12 +9,10 @@ import numpy as np
 
 from greffon.config import Recipe, Shape, Training, refuse_pair_settings
 from greffon.errors import UserError
-from greffon.job import Job, lowest_loss
-from greffon.objectives.seq2seq import Seq2Seq
+from greffon.objectives.seq2seq import PairBatch, Seq2Seq
 from greffon.randomness import generator
 from greffon.recipes import Preset
 from greffon.run import Run
-from greffon.scoring import held_out_loss
 
 FILES = ("source", "target", "valid_source", "valid_target")
 COLUMNS = {"source_column": "source", "target_column": "target"}
@@ -103,19 +101,10 @@ def tokens_of_step(objective: str, shape: Shape, training: Training) -> int:
     return training.accumulate * rows
 
 
-def pair_trial(recipe: Recipe) -> Job:
-    """Make a job of random pairs of middling length, to time steps by."""
+def pair_trial(recipe: Recipe) -> tuple[Seq2Seq, PairBatch]:
+    """Make an objective and a batch of random pairs of middling length, to time steps by."""
     training, length = recipe.training, max(2, min(32, recipe.shape.context))
     objective = Seq2Seq(0, 1, 2, np.ones(recipe.vocabulary), training.label_smoothing)
     count = max(1, training.batch_tokens // length)
     rows = generator(0, "estimate").integers(2, recipe.vocabulary, (2, count, length - 1))
-    batch = objective.batch(list(zip(*rows, strict=True)))
-    held = [batch] * max(1, training.valid_tokens // batch.tokens.numel())
-    return Job(
-        objective,
-        lambda step: [batch] * training.accumulate,
-        lambda model: held_out_loss(model, objective, held),
-        lowest_loss,
-        digest="",
-        summary="",
-    )
+    return objective, objective.batch(list(zip(*rows, strict=True)))

@@ -56,7 +56,8 @@ def classify(run: str | Path | Run, texts: str | Sequence[str]) -> list[Classifi
 
 def probabilities(run: Run, examples: Sequence[Labelled]) -> np.ndarray:
     """Return the probability of each class for each text: (N, C)."""
-    batches, order = LabelledTexts(run.recipe, run.tokenizer).in_order(examples)
+    texts = LabelledTexts(run.recipe, run.tokenizer)
+    batches, order = texts.in_order(texts.encode(examples))
     found = class_probabilities(load(run), batches).numpy().astype(np.float64)
     out = np.empty_like(found)
     out[order] = found

@@ -121,10 +121,8 @@ def estimate(texts: Sequence[str | Path] = (), **arguments: Any) -> Recipe:
     recipe = make_recipe(texts, **arguments)
     training = recipe.training
     check_memory(recipe)
-    if recipe.objective == "seq2seq":
-        return calibrated(recipe, pair_trial(recipe))
     objective, batch = _rehearsal(recipe)
-    held = [batch] * max(1, min(training.valid_tokens, _held_out_tokens(recipe.data)) // batch.tokens.numel())
+    held = [batch] * max(1, _held_out_tokens(recipe) // batch.tokens.numel())
     job = Job(
         objective,
         lambda step: [batch] * training.accumulate,
@@ -138,6 +136,8 @@ def estimate(texts: Sequence[str | Path] = (), **arguments: Any) -> Recipe:
 
 def _rehearsal(recipe: Recipe) -> tuple[Objective, Batch]:
     """Make an objective and a batch of random tokens, of the size that the recipe's will have."""
+    if recipe.objective == "seq2seq":
+        return pair_trial(recipe)
     rows, length, vocabulary = recipe.training.rows, recipe.shape.context, recipe.vocabulary
     random = generator(0, "estimate")
     tokens = random.integers(6, vocabulary, (rows, length + 1))
@@ -152,10 +152,13 @@ def _rehearsal(recipe: Recipe) -> tuple[Objective, Batch]:
     return masked, masked.pair_batch(pairs, random)
 
 
-def _held_out_tokens(data: Data) -> int:
-    """Guess from the files' sizes how many tokens will be held out: four bytes a token."""
+def _held_out_tokens(recipe: Recipe) -> int:
+    """Guess from the files' sizes how many tokens an evaluation will read: four bytes a token; of pairs, all it may."""
+    data, most = recipe.data, recipe.training.valid_tokens
+    if recipe.objective == "seq2seq":
+        return most
     packed = sum(file.stat().st_size * (3 if file.suffix in (".gz", ".xz") else 1) for file in find_files(data.train))
-    return int((HELD_OUT_SHARE if not data.valid else 1.0) * packed / 4)
+    return min(most, int((HELD_OUT_SHARE if not data.valid else 1.0) * packed / 4))
 
 
 def resume(run: str | Path | Run, *, more: int = 0, quiet: bool = False) -> Run:

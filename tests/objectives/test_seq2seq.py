@@ -46,3 +46,12 @@ def test_padding_changes_no_gradient() -> None:
     found = [torch.autograd.grad(loss, list(model.parameters())) for loss in (together, alone)]
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_a_batch_moves_with_its_source() -> None:
+    pairs = [(np.array([5, 6, 7]), np.array([8])), (np.array([5]), np.array([8, 9]))]
+    batch = Seq2Seq(0, 1, 2, np.ones(20)).batch(pairs)
+    moved = batch.to(torch.device("meta"))
+    tensors = (moved.tokens, moved.documents, moved.targets, moved.source, moved.source_documents)
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 5
+    assert (moved.count, moved.places) == (batch.count, batch.places)

@@ -1,13 +1,11 @@
 """`greffon classify RUN TEXT… | --file F | -`."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalFile, Run, Texts, parse
-from greffon.errors import UserError
+from greffon.cli.parsing import OptionalFile, Run, Texts, asked_texts, parse
 
 
 @dataclass(frozen=True)
@@ -28,18 +26,13 @@ class Args:
 def main(words: Sequence[str]) -> None:
     """Print a label for each text."""
     args = parse(Args, "classify", words)
-    if (args.file is None) == (not args.texts):
-        raise UserError("nothing to classify, or too much; give texts, --file F, or - for stdin")
 
-    from greffon.predict import classify
     from greffon.text.corpora import texts_of
 
-    if args.file is not None:
-        texts = texts_of(args.file, args.text_column)
-    elif args.texts == ("-",):
-        texts = [line.rstrip("\r\n") for line in sys.stdin]
-    else:
-        texts = list(args.texts)
+    texts = asked_texts(args.texts, args.file, lambda file: texts_of(file, args.text_column), "classify")
+
+    from greffon.predict import classify
+
     for found in classify(args.run, texts):
         if args.json:
             say_out(json.dumps(asdict(found), ensure_ascii=False))

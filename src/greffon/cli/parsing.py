@@ -11,9 +11,10 @@ import io
 import itertools
 import os
 import re
+import sys
 import textwrap
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -86,6 +87,17 @@ OutRun = Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint=
 def given(settings: Any) -> dict[str, Any]:
     """Return the settings that the user gave."""
     return {name: value for name, value in vars(settings).items() if value is not None}
+
+
+def asked_texts(
+    texts: Sequence[str], file: Path | None, read: Callable[[Path], list[str]], what: str, noun: str = "texts"
+) -> list[str]:
+    """Return the texts that a command is about: those given, those of a file, or (-) the lines of stdin."""
+    if (file is None) == (not texts):
+        raise UserError(f"nothing to {what}, or too much; give {noun}, --file F, or - for stdin")
+    if file is not None:
+        return read(file)
+    return [line.rstrip("\r\n") for line in sys.stdin] if tuple(texts) == ("-",) else list(texts)
 
 
 def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:

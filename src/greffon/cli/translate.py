@@ -1,13 +1,12 @@
 """`greffon translate RUN TEXT… | --file F | -`."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalFile, Run, Texts, parse
-from greffon.errors import UserError
+from greffon.cli.parsing import OptionalFile, Run, Texts, asked_texts, parse
 
 
 @dataclass(frozen=True)
@@ -35,17 +34,16 @@ class Args:
 def main(words: Sequence[str]) -> None:
     """Print a translation of each sentence."""
     args = parse(Args, "translate", words)
-    if (args.file is None) == (not args.texts):
-        raise UserError("nothing to translate, or too much; give sentences, --file F, or - for stdin")
 
-    from greffon.translation import sentences, translate_best
+    def read(file: Path) -> list[str]:
+        from greffon.translation import sentences
 
-    if args.file is not None:
-        texts = sentences(args.file, args.text_column)
-    elif args.texts == ("-",):
-        texts = [line.rstrip("\r\n") for line in sys.stdin]
-    else:
-        texts = list(args.texts)
+        return sentences(file, args.text_column)
+
+    texts = asked_texts(args.texts, args.file, read, "translate", "sentences")
+
+    from greffon.translation import translate_best
+
     for made in translate_best(args.run, texts, best=args.best, beam=args.beam, length_penalty=args.length_penalty):
         for one in made:
             if args.json:

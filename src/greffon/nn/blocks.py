@@ -33,6 +33,11 @@ def make_norm(kind: str, width: int, bias: bool) -> nn.Module:
     return nn.LayerNorm(width, bias=bias) if kind == "layer" else nn.RMSNorm(width, eps=1e-5)
 
 
+def final_norm(shape: Shape) -> nn.Module:
+    """Post-norm blocks end in a norm; a pre-norm stack needs one of its own."""
+    return nn.Identity() if shape.norm_place == "post" else make_norm(shape.norm, shape.width, shape.bias)
+
+
 class FeedForward(nn.Module):
     """Widen, bend, narrow; SwiGLU has a second widening that gates the first."""
 

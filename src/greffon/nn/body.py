@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from greffon.config import Shape
 from greffon.nn.attention import KeyValues
-from greffon.nn.blocks import Block, make_norm
+from greffon.nn.blocks import Block, final_norm
 from greffon.nn.masks import PADDING, attention_mask
 from greffon.nn.positions import make_positions
 
@@ -61,8 +61,7 @@ class Body(nn.Module):
         self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
         self.dropout = nn.Dropout(shape.dropout)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        # Post-norm blocks end in a norm; a pre-norm stack needs one of its own.
-        self.norm = nn.Identity() if shape.norm_place == "post" else make_norm(shape.norm, shape.width, shape.bias)
+        self.norm = final_norm(shape)
         self.apply(lambda module: initialise(module, shape.tied))
         quiet_residuals(self.blocks)
 

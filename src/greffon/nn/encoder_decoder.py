@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from greffon.config import Shape
 from greffon.nn.attention import KeyValues
-from greffon.nn.blocks import CrossBlock, make_norm
+from greffon.nn.blocks import CrossBlock, final_norm
 from greffon.nn.body import Encoder, initialise, quiet_residuals
 from greffon.nn.masks import PADDING
 from greffon.nn.positions import make_positions
@@ -57,7 +57,7 @@ class TargetDecoder(nn.Module):
         self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
         self.dropout = nn.Dropout(shape.dropout)
         self.blocks = nn.ModuleList(CrossBlock(shape) for _ in range(shape.layers))
-        self.norm = nn.Identity() if shape.norm_place == "post" else make_norm(shape.norm, shape.width, shape.bias)
+        self.norm = final_norm(shape)
         self.apply(lambda module: initialise(module, shape.tied))
         quiet_residuals(self.blocks)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from greffon.nn.masks import PADDING
 
-_Part = TypeVar("_Part", "Batch", "Pairs")
+_Part = TypeVar("_Part", bound="Batch | Pairs")
 
 IGNORE = -100
 """The target of a position that has none."""
@@ -47,7 +47,7 @@ class Batch:
         """Positions that are padding."""
         return 0 if self.documents is None else int((self.documents == PADDING).sum())
 
-    def to(self, device: torch.device) -> "Batch":
+    def to(self, device: torch.device) -> Self:
         """Return the batch on another device."""
         if device.type == "cpu":
             return self

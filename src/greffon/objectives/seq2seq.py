@@ -7,11 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from greffon.nn.cross_entropy import summed_cross_entropy
-from greffon.nn.heads import VocabularyHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE, Batch, Score, pad
+from greffon.objectives.vocabulary import vocabulary_loss
 
 Pair = tuple[np.ndarray, np.ndarray]
 """The token ids of a source and of its target, without start and end."""
@@ -34,17 +33,6 @@ class PairBatch(Batch):
         """Positions that are padding, on both sides."""
         own = super().padded
         return own if self.source_documents is None else own + int((self.source_documents == PADDING).sum())
-
-    def to(self, device: torch.device) -> "PairBatch":
-        """Return the batch on another device."""
-        if device.type == "cpu":
-            return self
-        side = self.source_documents
-        return PairBatch(
-            **vars(super().to(device)),
-            source=self.source.to(device, non_blocking=True),
-            source_documents=None if side is None else side.to(device, non_blocking=True),
-        )
 
 
 @dataclass(frozen=True)
@@ -80,12 +68,9 @@ class Seq2Seq:
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the loss over all real targets of the batch."""
         assert isinstance(batch, PairBatch)
-        assert isinstance(model.head, VocabularyHead)
         hidden = model.body(batch.source, batch.tokens, batch.source_documents)
-        real = batch.targets != IGNORE
         smoothing = self.smoothing if model.training else 0.0
-        loss = summed_cross_entropy(hidden[real], model.head.weight, model.head.bias, batch.targets[real], smoothing)
-        return Score(loss, batch.count)
+        return Score(vocabulary_loss(model.head, hidden, batch, smoothing), batch.count)
 
 
 def padded_sources(sources: Sequence[np.ndarray], end: int, padding: int) -> tuple[Tensor, Tensor | None]:
