@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from greffon.config import Shape
 from greffon.nn.attention import Attention, KeyValues
+from greffon.nn.dropout import Dropout
 
 
 def squared_relu(x: Tensor) -> Tensor:
@@ -49,7 +50,7 @@ class FeedForward(nn.Module):
         )
         self.down = nn.Linear(shape.feed_forward, shape.width, bias=shape.bias)
         self.activation = ACTIVATIONS[shape.activation]
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map each position on its own: (B, T, W) → (B, T, W)."""
@@ -68,7 +69,7 @@ class Block(nn.Module):
         self.attention_norm = make_norm(shape.norm, shape.width, shape.bias)
         self.feed_forward = FeedForward(shape)
         self.feed_forward_norm = make_norm(shape.norm, shape.width, shape.bias)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
 
     def beside(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Add what the sublayer makes of x to x, with the norm in its place."""

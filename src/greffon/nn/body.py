@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from greffon.config import Shape
 from greffon.nn.attention import KeyValues
 from greffon.nn.blocks import Block, final_norm
+from greffon.nn.dropout import Dropout
 from greffon.nn.masks import PADDING, attention_mask
 from greffon.nn.positions import make_positions
 
@@ -59,7 +60,7 @@ class Body(nn.Module):
         self.embedding = nn.Embedding(vocabulary, shape.width)
         self.segments = nn.Embedding(shape.segments, shape.width) if shape.segments else None
         self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = final_norm(shape)
         self.apply(lambda module: initialise(module, shape.tied))

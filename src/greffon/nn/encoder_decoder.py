@@ -13,6 +13,7 @@ from greffon.config import Shape
 from greffon.nn.attention import KeyValues
 from greffon.nn.blocks import CrossBlock, final_norm
 from greffon.nn.body import Encoder, initialise, quiet_residuals
+from greffon.nn.dropout import Dropout
 from greffon.nn.masks import PADDING
 from greffon.nn.positions import make_positions
 
@@ -55,7 +56,7 @@ class TargetDecoder(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
         self.blocks = nn.ModuleList(CrossBlock(shape) for _ in range(shape.layers))
         self.norm = final_norm(shape)
         self.apply(lambda module: initialise(module, shape.tied))
