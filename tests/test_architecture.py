@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 
 LAYERS = [
-    {"errors", "runtime", "files", "randomness", "statistics"},
+    {"errors", "runtime", "files", "randomness", "statistics", "likeness"},
     {"config", "bleu"},
     {"text", "nn", "lint", "yardstick", "verdict", "drawing"},
     {"objectives", "recipes", "ledger_formulas"},

@@ -4,13 +4,14 @@
 It knows texts, labels and line numbers, not files or models.
 """
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import combinations
 from typing import Literal, Protocol
+
+from greffon.likeness import normal
 
 _IMBALANCED = 0.8  # share of the majority class above which accuracy alone misleads
 _RARE = 0.05  # a label this rare beside its neighbour is a suspected typo of it;
@@ -68,12 +69,8 @@ def overlap(a: Sequence[str], b: Sequence[str]) -> set[int]:
     >>> overlap(["A good  book"], ["a good book ", "another"])
     {0}
     """
-    known = {_normal(text) for text in a} - {""}
-    return {index for index, text in enumerate(b) if _normal(text) in known}
-
-
-def _normal(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).split()).casefold()
+    known = {normal(text) for text in a} - {""}
+    return {index for index, text in enumerate(b) if normal(text) in known}
 
 
 def _empty(splits: Splits) -> Iterator[Finding]:
@@ -165,7 +162,7 @@ def _typos(splits: Splits) -> Iterator[Finding]:
 
 
 def _probable_typo(rare: str, frequent: str, counts: Mapping[str, int]) -> bool:
-    if _normal(rare) == _normal(frequent):
+    if normal(rare) == normal(frequent):
         return True  # only case or spaces differ: suspect however frequent
     if counts[rare] > max(1, _LESS * counts[frequent]) or counts[rare] == counts[frequent]:
         return False
@@ -174,7 +171,7 @@ def _probable_typo(rare: str, frequent: str, counts: Mapping[str, int]) -> bool:
         return False
     shorter = min(len(rare), len(frequent))
     allowed = 0 if shorter < 4 else 1 if shorter < 7 or counts[rare] > max(1, _RARE * counts[frequent]) else 2
-    return _edits(_normal(rare), _normal(frequent)) <= allowed
+    return _edits(normal(rare), normal(frequent)) <= allowed
 
 
 def _edits(a: str, b: str) -> int:
@@ -210,7 +207,7 @@ def _duplicates(splits: Splits) -> Iterator[Finding]:
     first: dict[str, Example] = {}
     repeats: list[tuple[Example, Example]] = []
     for example in train:
-        text = _normal(example.text)
+        text = normal(example.text)
         if not text:
             continue
         if text in first:

@@ -24,6 +24,14 @@ def test_a_stratified_fifth_of_each_class_is_held_out(texts: list[Labelled]) -> 
     assert stratified(texts, 0.2, "valid") == (kept, held)
 
 
+@given(st.lists(st.tuples(st.sampled_from("pn"), st.integers(0, 9)), min_size=1, max_size=60))
+def test_copies_of_a_text_are_never_parted(drawn: list[tuple[str, int]]) -> None:
+    texts = [Labelled(f"Text  {i}" if label == "p" else f"text {i}", label, n) for n, (label, i) in enumerate(drawn)]
+    kept, held = stratified(texts, 0.2, "valid")
+    assert not {e.text.lower().replace("  ", " ") for e in kept} & {e.text.lower().replace("  ", " ") for e in held}
+    assert len(kept) + len(held) == len(texts)
+
+
 @given(examples, st.integers(1, 60))
 def test_fewer_labels_keep_the_proportion(texts: list[Labelled], size: int) -> None:
     taken = Counter(e.label for e in balanced_order(texts)[:size])

@@ -1,11 +1,13 @@
 """Labelled texts, split into training, validation and test."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from greffon.config import Data
 from greffon.errors import UserError
+from greffon.likeness import normal
 from greffon.randomness import generator
 from greffon.text.corpora import Labelled, labelled
 
@@ -65,10 +67,15 @@ def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labell
 
 
 def stratified(examples: Sequence[Labelled], share: float, name: str) -> tuple[list[Labelled], list[Labelled]]:
-    """Hold out a share of each class; both parts keep the order of the file."""
+    """Hold out a share of each class; both parts keep the order of the file.
+
+    A text that stands more than once stays in training, whole: held out, it would be known already.
+    """
+    copies = Counter(normal(example.text) for example in examples)
     chosen: set[int] = set()
     for members in _by_label(examples, name):
-        chosen.update(members[: round(share * len(members))])
+        single = [i for i in members if copies[normal(examples[i].text)] == 1]
+        chosen.update(single[: round(share * len(members))])
     kept = [example for i, example in enumerate(examples) if i not in chosen]
     return kept, [example for i, example in enumerate(examples) if i in chosen]
 
