@@ -113,6 +113,7 @@ def test_help_does_not_import_torch() -> None:
         (["params", "--preset", "lob"], "did you mean 'lab'?"),
         (["params", "{missing}"], "no run at"),
         (["params", "--vocabulary", "0"], "vocabulary is 0"),
+        (["params", "--bias", "perhaps"], "choose true or false"),
         (["evaluate", "{body}", "{missing}"], "missing.txt"),
         (["classify", "{body}", "Bonjour"], "no classifier"),
         (["classify", "{body}"], "nothing to classify"),
@@ -176,6 +177,14 @@ def test_a_shape_can_be_counted_without_a_run(capsys: pytest.CaptureFixture[str]
         assert run(["params", "--preset", "lab", "--vocabulary", "100", "--heads", heads, "--json"]) == 0
         totals.add(json.loads(capsys.readouterr().out)["total"])
     assert totals == {1_008_100}
+
+
+def test_true_and_false_may_be_written_small(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = []
+    for word in ("true", "True", "false"):
+        assert run(["params", "--preset", "lab", "--vocabulary", "100", "--bias", word, "--json"]) == 0
+        counts.append(json.loads(capsys.readouterr().out)["total"])
+    assert counts[0] == counts[1] == 1_008_100 > counts[2]
 
 
 def test_a_dry_run_says_what_it_would_cost(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:

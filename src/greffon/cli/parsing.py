@@ -40,6 +40,22 @@ def _field_help(kind: type) -> dict[str, str]:
     }
 
 
+def _boolean(words: list[str]) -> bool:
+    """Read true or false, in capitals or not."""
+    if words[0].lower() not in ("true", "false"):
+        raise ValueError("choose true or false")
+    return words[0].lower() == "true"
+
+
+_BOOLEAN = tyro.constructors.PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="BOOL",
+    instance_from_str=_boolean,
+    is_instance=lambda value: value is None or isinstance(value, bool),
+    str_from_instance=lambda value: [str(value)],
+)
+
+
 def _settings(name: str, *kinds: type) -> type:
     """Make a dataclass with one optional flag for each field: `--layers 6`."""
     made = []
@@ -55,7 +71,7 @@ def _settings(name: str, *kinds: type) -> type:
                 help=told.get(f.name, ""),
                 help_behavior_hint="",
             )
-            made.append((f.name, Annotated[wanted | None, about], None))
+            made.append((f.name, Annotated[wanted | None, about, *([_BOOLEAN] if wanted is bool else [])], None))
     return dataclasses.make_dataclass(
         name, made, frozen=True, namespace={"__doc__": "Left out, they are the preset's."}
     )
