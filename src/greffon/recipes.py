@@ -94,9 +94,17 @@ def small() -> Preset:
     """Build the default for translation: tens of thousands of pairs, two CPU cores, an hour."""
     paper = base()
     shape = replace(
-        paper.shape, layers=4, width=128, heads=4, feed_forward=512, norm_place="pre", dropout=0.3, context=128
+        paper.shape, layers=4, width=128, heads=4, feed_forward=512, norm_place="pre", dropout=0.2, context=128
     )
-    training = replace(paper.training, rate=1e-2, matrix_rate=1e-2, optimiser="muon", warmup=400, evaluate_every=200)
+    training = replace(
+        paper.training,
+        optimiser="muon",
+        rate=1e-2,
+        matrix_rate=1e-2,
+        warmup=100,
+        decay="linear",
+        evaluate_every=200,
+    )
     return replace(paper, shape=shape, training=training, vocabulary=8000)
 
 
