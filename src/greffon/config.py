@@ -108,8 +108,8 @@ class Training:
     """How the rate falls afterwards: to zero at the last step, or with the root of the step (Noam)."""
     clip: float = 1.0
     """The largest gradient norm; longer ones are scaled down."""
-    spike: float = 10.0
-    """A loss or gradient this many times its usual size is not learned from; 0: only what is no number."""
+    spike: float = 5.0
+    """A loss this many times the usual is not learned from, nor a gradient 100 times as many; 0: only no numbers."""
     label_smoothing: float = 0.0
     """The share that is spread over the whole vocabulary instead of the wanted token (translation)."""
     average: int = 0
@@ -240,6 +240,9 @@ class Recipe:
     labels: tuple[str, ...] = ()
     cost: Mapping[str, float] = field(default_factory=dict)
     """What a short calibration measured before the start: seconds a step, gigabytes at the peak."""
+
+    def __post_init__(self) -> None:
+        _at_least("vocabulary", self.vocabulary, 1)
 
 
 Description = TypeVar("Description")

@@ -27,8 +27,8 @@ class Health:
     def judge(self, loss: float, gradient: float, training: Training) -> str:
         """Say why a step must be skipped, or nothing if it is sound; either way it is counted.
 
-        A spike is many times the running mean, and beyond what clipping is for: gradients shorter than
-        the clip, and losses below a nat, are never one.
+        A spike is many times the running mean. Gradients are given much more room than losses: they are
+        clipped, and in sound fine-tunings some are dozens of times the usual, where no loss is twice the usual.
         """
         reason = self._what_is_wrong(loss, gradient, training)
         if reason:
@@ -49,10 +49,10 @@ class Health:
             return f"its gradient is {gradient}"
         if not training.spike or self.learned < KNOWN:
             return ""
-        for name, value, usual, least in (
-            ("loss", loss, self.loss, _HARD_LOSS),
-            ("gradient", gradient, self.gradient, training.clip),
+        for name, value, usual, most in (
+            ("loss", loss, self.loss, training.spike * max(self.loss, _HARD_LOSS)),
+            ("gradient", gradient, self.gradient, 100 * training.spike * max(self.gradient, training.clip)),
         ):
-            if value > training.spike * max(usual, least):
+            if value > most:
                 return f"its {name} is {value:.3g}, usual is {usual:.3g}"
         return ""

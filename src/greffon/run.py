@@ -110,7 +110,7 @@ class Run:
         """Let a finished run go on under a new recipe, with new patience if it had run out."""
         newest = self._checkpoints()[-1:]
         for folder in newest:
-            write_json(folder / "state.json", {**read_json(folder / "state.json"), "stale": 0})
+            write_json(folder / "state.json", sealed({**read_state(folder), "stale": 0}))
         self.save_recipe(recipe)
         (self.path / "finished").unlink(missing_ok=True)
 
@@ -119,10 +119,11 @@ class Run:
         """The tokenizer stored in the run."""
         if not self.has_tokenizer:
             raise UserError(f"{self.path} has lost its tokenizer; restore the file from a copy of the run")
-        found = Tokenizer.load(self.path)
-        if self.recipe.tokenizer_digest and found.digest != self.recipe.tokenizer_digest:
+        files = [self.path / name for name in ("tokenizer.json", "tokenizer.model")]
+        known = self.recipe.tokenizer_digest
+        if known and known not in (sha256(file) for file in files if file.is_file()):
             raise UserError(f"{self.path} holds another tokenizer than it was trained with; restore the right one")
-        return found
+        return Tokenizer.load(self.path)
 
     @property
     def has_tokenizer(self) -> bool:
@@ -184,6 +185,8 @@ class Run:
         if not (self.path / "manifest.json").is_file():
             raise UserError(f"{self.path} has lost its manifest.json, by which its weights are checked; {COPY}")
         tensors = self._checked_weights()
+        if self.recipe.shape.layers > len(tensors):
+            raise UserError(f"{self.path / WEIGHTS} has fewer layers than its recipe says; the run is damaged")
         with torch.device("meta"):  # a damaged recipe may ask for more than the machine has
             check_fit(make_model(self.recipe), tensors, self.path / WEIGHTS)
         model = make_model(self.recipe)
@@ -249,7 +252,7 @@ class Run:
             content = save(dict(tensors))
             write_atomically(beside / "tensors.safetensors", content)
             digest = hashlib.sha256(content).hexdigest()
-            write_json(beside / "state.json", {"step": step, "sha256": digest, **state})
+            write_json(beside / "state.json", sealed({"step": step, "sha256": digest, **state}))
             beside.rename(folder / name)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
@@ -273,13 +276,13 @@ class Run:
     def checkpoint_state(self) -> dict[str, Any]:
         """What the newest checkpoint knows beside its tensors; empty without one."""
         found = self._checkpoints()
-        return read_json(found[-1] / "state.json") if found else {}
+        return read_state(found[-1]) if found else {}
 
     def load_checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """Return the newest checkpoint, checked, or None if there is none."""
         for folder in reversed(self._checkpoints()):
             try:
-                state = read_json(folder / "state.json")
+                state = read_state(folder)
                 return state, load_tensors(folder / "tensors.safetensors", str(state.get("sha256")))
             except UserError as damage:
                 raise UserError(f"{damage}, or remove {folder.parent} to train again from the first step") from None
@@ -411,6 +414,20 @@ def load_tensors(path: Path, digest: str | None) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as problem:
         raise UserError(f"cannot read {path}: {problem}; restore it from a copy") from None
+
+
+def sealed(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a checkpoint with a sha256 of its own."""
+    rest = {name: value for name, value in state.items() if name != "seal"}
+    return rest | {"seal": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Read the state of a checkpoint, and check its seal."""
+    state = read_json(checkpoint / "state.json")
+    if sealed(state) != state:
+        raise UserError(f"{checkpoint / 'state.json'} is damaged: its sha256 is not the one recorded; {COPY}")
+    return state
 
 
 def read_json(path: Path) -> dict[str, Any]:
