@@ -53,8 +53,7 @@ def _repeat(part: bytes, size: int, before: bytes = b"", after: bytes = b"") -> 
 
 def _packed(suffix: str, size: int) -> Callable[[Path], None]:
     def write(path: Path) -> None:
-        opened = gzip.open(path, "wb", compresslevel=6) if suffix == ".gz" else lzma.open(path, "wb", preset=0)
-        with opened as out:
+        with gzip.open(path, "wb", 6) if suffix == ".gz" else lzma.open(path, "wb", preset=0) as out:
             for _ in range(size // MIB):
                 out.write(b"a" * MIB)
 
