@@ -9,8 +9,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 
 LAYERS = [
     {"errors", "runtime", "files", "randomness", "statistics", "likeness"},
-    {"config", "bleu"},
-    {"text", "nn", "lint", "yardstick", "verdict", "drawing"},
+    {"config", "bleu", "locks"},
+    {"text", "nn", "lint", "yardstick", "verdict", "drawing", "health"},
     {"objectives", "recipes", "ledger_formulas"},
     {"optim", "decode", "beam", "results"},
     {"fit"},

@@ -1,18 +1,22 @@
 """The arms of a comparison: one Run for each source of weights, seed and number of labels."""
 
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from greffon.config import Data
+from greffon.errors import UserError
 from greffon.finetuning import ADAPTED, graft_recipe, prepare
 from greffon.ledger import params_of_run
 from greffon.predict import probabilities
@@ -83,8 +87,17 @@ class _Worker:
     def prepare(cls, threads: int) -> None:
         """Set up the process."""
         torch.set_num_threads(threads)
+        threading.Thread(target=cls.end_with_parent, daemon=True).start()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, cls.stop)
+
+    @staticmethod
+    def end_with_parent() -> None:
+        """End at once if the parent was killed: nobody would hear of the result, and the arm stays locked."""
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
 
     @classmethod
     def stop(cls, number: int, frame: object) -> None:
@@ -115,16 +128,21 @@ def train_arm(path: str) -> bool:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C until they know what to do about it."""
+    """Start processes that do not hear Ctrl-C until they know what to do about it; SIGTERM waits for the end."""
+    heard: list[int] = []
     try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        terminate = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     except ValueError:  # not in the main thread
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, terminate)
+        for number in heard:
+            signal.raise_signal(number)
 
 
 def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]) -> None:
@@ -133,16 +151,18 @@ def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]
     if len(waiting) < len(arms):
         tell(f"{len(arms) - len(waiting)} of {len(arms)} trainings are finished already")
     cores = available_cores()
-    jobs = max(1, min(jobs or cores, len(waiting)))
+    jobs = max(1, min(jobs or cores, len(arms)))
+    # By all arms, not by those left: an arm that goes on must have the threads that it began with.
     threads = max(1, min(cores // jobs, torch.get_num_threads()))
+    jobs = max(1, min(jobs, len(waiting)))
     started, done = time.monotonic(), 0
     workers = ProcessPoolExecutor(
         jobs, mp_context=get_context("spawn"), initializer=_Worker.prepare, initargs=(threads,)
     )
     with workers as pool:
-        with _deaf():
-            futures = {pool.submit(train_arm, str(arm.run.path)): arm for arm in waiting}
         try:
+            with _deaf():
+                futures = {pool.submit(train_arm, str(arm.run.path)): arm for arm in waiting}
             for future in as_completed(futures):
                 arm = futures[future]
                 if not future.result():
@@ -162,7 +182,13 @@ def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]
                     process.terminate()
             pool.shutdown(cancel_futures=True)
             if isinstance(problem, KeyboardInterrupt):
-                raise Interrupted("the same command; finished trainings are kept") from None
+                heard = getattr(problem, "signal", signal.SIGINT)
+                raise Interrupted("the same command; finished trainings are kept", heard) from None
+            if isinstance(problem, BrokenProcessPool):
+                raise UserError(
+                    "a training was killed from outside, most likely for want of memory; give fewer --jobs, and repeat "
+                    "the command: finished trainings are kept, begun ones go on"
+                ) from None
             raise
 
 

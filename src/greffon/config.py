@@ -108,6 +108,8 @@ class Training:
     """How the rate falls afterwards: to zero at the last step, or with the root of the step (Noam)."""
     clip: float = 1.0
     """The largest gradient norm; longer ones are scaled down."""
+    spike: float = 5.0
+    """A loss this many times the usual is not learned from, nor a gradient 100 times as many; 0: only no numbers."""
     label_smoothing: float = 0.0
     """The share that is spread over the whole vocabulary instead of the wanted token (translation)."""
     average: int = 0
@@ -137,6 +139,8 @@ class Training:
         for name in ("rate", "matrix_rate", "clip", "checkpoint_minutes"):
             if not 0 < getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; choose a number above 0")
+        if not (self.spike == 0 or 1 < self.spike < math.inf):
+            raise UserError(f"spike is {self.spike}; choose a number above 1, or 0 for none")
         if not 0 < self.layer_decay <= 1:
             raise UserError(f"layer_decay is {self.layer_decay}; choose a share above 0 and up to 1")
         if not 0 <= self.label_smoothing < 1:
@@ -236,6 +240,9 @@ class Recipe:
     labels: tuple[str, ...] = ()
     cost: Mapping[str, float] = field(default_factory=dict)
     """What a short calibration measured before the start: seconds a step, gigabytes at the peak."""
+
+    def __post_init__(self) -> None:
+        _at_least("vocabulary", self.vocabulary, 1)
 
 
 Description = TypeVar("Description")

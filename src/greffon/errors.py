@@ -7,6 +7,10 @@ exits with 1; nothing else in the package catches it. Our own invariants use `as
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+
+MANY, SHOWN, LONG = 1000, 40, 60
+"""Choices looked at, choices shown, and their length: a hostile file may have a million columns."""
 
 
 class UserError(Exception):
@@ -19,6 +23,9 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     >>> did_you_mean("n_laers", ["n_layers", "width"])
     "; did you mean 'n_layers'?"
     """
-    known = sorted(choices)
-    near = get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; choose from {', '.join(known)}"
+    known = sorted(islice(choices, MANY))
+    near = get_close_matches(name[:LONG], [choice for choice in known if len(choice) <= LONG], n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    shown = [choice if len(choice) <= LONG else f"{choice[:LONG]}…" for choice in known[:SHOWN]]
+    return f"; choose from {', '.join(shown)}{', …' if len(known) > SHOWN else ''}"

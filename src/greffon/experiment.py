@@ -29,10 +29,11 @@ from greffon.figures import accuracy_figure, labels_figure, save
 from greffon.files import sha256, write_atomically
 from greffon.finetuning import check, check_body, graft_recipe, labelled_data
 from greffon.lint import overlap
+from greffon.locks import empty_directory, own_directory
 from greffon.progress import say
 from greffon.report import report
 from greffon.results import SeedOutcome, assemble, correctness
-from greffon.run import Run, clear_directory, read_json, write_json
+from greffon.run import Run, read_json, write_json
 from greffon.statistics import accuracy_interval
 from greffon.text.corpora import Labelled
 from greffon.text.splits import Splits, load_splits
@@ -117,16 +118,17 @@ def compare(
         "settings": settings,
     }
     path = Path(out)
-    open_directory(path, asked, force)
-    arms = list(make_arms(path, sources, data, sizes, seeds, epochs, adapt, unfreeze, settings))
-    train_all(arms, jobs, tell)
-    bodies = frozen_vectors(sources, splits)
-    results = gather(arms, bodies, splits, data, sizes, [asdict(finding) for finding in findings], asked, seeds)
-    write_json(path / "results.json", results)
-    write_atomically(path / "report.html", report(results).encode())
-    save(accuracy_figure(results), path / "accuracy.png")
-    if results["label_curve"]:
-        save(labels_figure(results), path / "labels.png")
+    with own_directory(path, "comparison.json"):
+        ask(path, asked, force)
+        arms = list(make_arms(path, sources, data, sizes, seeds, epochs, adapt, unfreeze, settings))
+        train_all(arms, jobs, tell)
+        bodies = frozen_vectors(sources, splits)
+        results = gather(arms, bodies, splits, data, sizes, [asdict(finding) for finding in findings], asked, seeds)
+        write_json(path / "results.json", results)
+        write_atomically(path / "report.html", report(results).encode())
+        save(accuracy_figure(results), path / "accuracy.png")
+        if results["label_curve"]:
+            save(labels_figure(results), path / "labels.png")
     return Comparison(path, results)
 
 
@@ -155,16 +157,15 @@ def label_sizes(labels: Sequence[int], available: int, tell: Callable[[str], Non
     return sorted({number for number in labels if number < available})
 
 
-def open_directory(path: Path, asked: Mapping[str, Any], force: bool) -> None:
-    """Make the directory of the comparison, or go on in it if it asks the same question."""
+def ask(path: Path, asked: Mapping[str, Any], force: bool) -> None:
+    """Write down the question in the directory of the comparison, or go on in it if it is the same."""
     file = path / "comparison.json"
     if file.is_file() and read_json(file) == json.loads(json.dumps(asked)):
         return
     if file.is_file() and not force:
         raise UserError(f"{path} holds another comparison; choose another --out, or add --force to replace it")
-    clear_directory(path, marker="comparison.json")
+    empty_directory(path)
     try:
-        path.mkdir(parents=True, exist_ok=True)
         write_json(file, asked)
     except OSError as problem:
         raise UserError(f"cannot write {path}: {problem.strerror}; choose another --out") from None

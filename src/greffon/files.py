@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 
@@ -17,6 +18,19 @@ def write_atomically(path: Path, content: bytes) -> None:
     finally:
         beside.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Make what was appended to a file durable."""
+    if path.is_file():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process left half written; only for who alone writes there."""
+    for left in folder.glob(".*.part"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def sync_directory(path: Path) -> None:

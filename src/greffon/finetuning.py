@@ -168,22 +168,26 @@ def graft_recipe(
 
 
 def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> Run:
-    """Make the run directory of a fine-tuning, with the tokenizer of its body."""
-    if not adapt:
-        run = Run.create(out, recipe)
-        source.tokenizer.save(run.path)
-        return run
+    """Make the run directory of a fine-tuning, with the tokenizer of its body.
+
+    The recipe comes last: where it stands, all that it relies on is there.
+    """
     inner = out / ADAPTED
-    run = Run.create(out, replace(recipe, origin=str(inner.resolve())))
-    source.tokenizer.save(run.path)
+    try:
+        (inner if adapt else out).mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UserError(f"cannot write the run {out}: {problem.strerror}; choose another --out") from None
+    source.tokenizer.save(out)
+    if not adapt:
+        return Run.create(out, recipe)
     found = PRESETS[recipe.preset]()
     # Only what the classifier will learn from: texts that choose or judge are not to be seen before.
     texts = [{"text": example.text} for example in load_splits(recipe.data).train if example.text.strip()]
     file = inner.resolve() / "texts.jsonl"
-    Run.create(inner, adaptation_recipe(source, recipe, found.adaptation, file))
     write_atomically(file, "".join(json.dumps(text) + "\n" for text in texts).encode())
     source.tokenizer.save(inner)
-    return run
+    Run.create(inner, adaptation_recipe(source, recipe, found.adaptation, file))
+    return Run.create(out, replace(recipe, origin=str(inner.resolve())))
 
 
 def adaptation_recipe(source: Run, recipe: Recipe, training: Training, texts: Path) -> Recipe:

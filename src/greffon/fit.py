@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 
 from greffon.config import Training
+from greffon.health import Health
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score
 from greffon.optim import set_rates
@@ -42,6 +43,7 @@ class Step:
     padding: float  # the share of positions that are padding
     seconds: float
     pair_loss: float | None = None  # the part of the loss that comes from pairs
+    skipped: str = ""  # why the step changed nothing, if so
 
 
 def fit(
@@ -51,11 +53,13 @@ def fit(
     optimisers: list[torch.optim.Optimizer],
     training: Training,
     done: int = 0,
+    health: Health | None = None,
 ) -> Iterator[Step]:
     """Train from step `done` to the last, yielding after each step.
 
     `batches(step)` gives the batches of one step; their gradients are summed and divided by the
-    number of real targets among them, so that N batches of one row equal one batch of N rows.
+    number of real targets among them, so that N batches of one row equal one batch of N rows. With
+    `health`, a step whose numbers went wrong changes no weight.
     """
     device = next(model.parameters()).device
     for number in range(done, training.steps):
@@ -79,8 +83,10 @@ def fit(
             share.backward()  # type: ignore[no-untyped-call]
             loss += score.loss.item() / targets
         gradient = torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip).item()
+        wrong = "" if health is None else health.judge(loss + pair_loss, gradient, training)
         for optimiser in optimisers:
-            optimiser.step()
+            if not wrong:
+                optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         yield Step(
             number=number + 1,
@@ -93,4 +99,5 @@ def fit(
             padding=sum(part.padded for part in parts) / sum(part.places for part in parts),
             seconds=time.perf_counter() - started,
             pair_loss=pair_loss if pairs else None,
+            skipped=wrong,
         )

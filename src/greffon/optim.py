@@ -161,4 +161,4 @@ def load_state_tensors(model: nn.Module, optimisers: list[torch.optim.Optimizer]
     for key, value in tensors.items():
         name, _, what = key.rpartition("/")
         p = parameters[name]
-        owner[p].state[p][what] = value
+        owner[p].state[p][what] = value.clone()  # it may be a view of the file, which must not stay mapped

@@ -22,6 +22,7 @@ from greffon.config import (
 from greffon.errors import UserError, did_you_mean
 from greffon.fit import Objective
 from greffon.job import HELD_OUT_SHARE, Job, lowest_loss
+from greffon.locks import sole_use
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.masked import Masked, Roles
@@ -166,15 +167,22 @@ def resume(run: str | Path | Run, *, more: int = 0, quiet: bool = False) -> Run:
     run = Run.open(run)
     if more < 0:
         raise UserError(f"more is {more}; choose a number of steps above 0")
-    training = run.recipe.training
-    if more:
-        run.reopen(replace(run.recipe, training=replace(training, steps=training.steps + more)))
-    elif run.finished:
+    training, done = run.recipe.training, run.checkpoint_step
+    if not more and run.finished:
+        early = f" (it stopped early, at step {done:,})" if 0 < done < training.steps else ""
         raise UserError(
-            f"{run.path} has finished its {training.steps:,} steps; "
+            f"{run.path} has finished its {training.steps:,} steps{early}; "
             f"train longer with `greffon resume {run.path} --more STEPS`"
         )
-    return train(run, quiet=quiet)
+    if more and run.finished and not done:
+        raise UserError(
+            f"{run.path} is finished and has no checkpoint any more, so it cannot go on; train it anew, for longer"
+        )
+    with sole_use(run.path):
+        if more:
+            steps = (done if run.finished else training.steps) + more
+            run.reopen(replace(run.recipe, training=replace(training, steps=steps)))
+        return train(run, quiet=quiet)
 
 
 def make_recipe(

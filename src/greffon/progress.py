@@ -79,6 +79,11 @@ class TrainingProgress:
             left = (now - self.started) / (step.number - self.done) * (self.steps - step.number)
             say(f"step {step.number:,}/{self.steps:,} · {text} · {left / 60:.1f} min left")
 
+    def skipped(self, step: Step) -> None:
+        """Count a step that was not learned from; its numbers are not shown."""
+        if self.bar is not None:
+            self.bar.update(self.task, completed=step.number)
+
     def evaluation(self, number: int, scores: dict[str, float]) -> None:
         """Tell of held-out scores."""
         told = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items()]

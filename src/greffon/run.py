@@ -4,21 +4,24 @@
       recipe.json          what was asked for: objective, shape, training, data, labels
       tokenizer.json       the tokenizer (or tokenizer.model, if it came from SentencePiece)
       model.safetensors    the best weights so far, by held-out score
-      manifest.json        sha256 of the weights, and their scores
+      manifest.json        sha256 of the weights, and their scores (while they are replaced, of both)
       metrics.jsonl        one line a logged step and an evaluation
       finished             an empty file, once the last step is done
       checkpoints/step-N/  what resuming needs: weights, optimiser state, best score, their sha256
-      snapshots/           weights of the last evaluations, where they are averaged
+      snapshots/           weights of the last evaluations and their sha256, where they are averaged
+      .lock                held by the process that trains
 
 The recipe is written before anything else. Every file is written beside and moved into place.
 """
 
 import dataclasses
+import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,9 +34,15 @@ from torch import Tensor, nn
 from greffon.assembly import make_model
 from greffon.config import Recipe, from_dict
 from greffon.errors import UserError
-from greffon.files import sha256, sync_directory, write_atomically
+from greffon.files import sha256, sweep, sync_directory, sync_file, write_atomically
+from greffon.locks import empty_directory, own_directory, sole_use
 from greffon.nn.model import Model
 from greffon.text.tokenizer import Tokenizer
+
+WEIGHTS = "model.safetensors"
+COPY = "restore it from a copy"
+LAID_OUT_FIRST = ("tokenizer.json", "tokenizer.model", "adapted")
+"""What a fine-tuning is given before its recipe."""
 
 
 class Run:
@@ -55,6 +64,7 @@ class Run:
         try:
             run.path.mkdir(parents=True, exist_ok=True)
             run.save_recipe(recipe)
+            sync_directory(run.path.parent)
         except OSError as problem:
             raise UserError(f"cannot write the run {path}: {problem.strerror}; choose another --out") from None
         return run
@@ -87,12 +97,20 @@ class Run:
         """Whether training has come to its end."""
         return (self.path / "finished").is_file()
 
+    def sweep(self) -> None:
+        """Remove what a killed process left half written; the lock must be held."""
+        for folder in (self.path, self.path / "checkpoints", self.path / "snapshots"):
+            sweep(folder)
+
     def mark_finished(self) -> None:
         """Say that training has come to its end."""
         write_atomically(self.path / "finished", b"")
 
     def reopen(self, recipe: Recipe) -> None:
-        """Let a finished run go on under a new recipe."""
+        """Let a finished run go on under a new recipe, with new patience if it had run out."""
+        newest = self._checkpoints()[-1:]
+        for folder in newest:
+            write_json(folder / "state.json", sealed({**read_state(folder), "stale": 0}))
         self.save_recipe(recipe)
         (self.path / "finished").unlink(missing_ok=True)
 
@@ -101,10 +119,11 @@ class Run:
         """The tokenizer stored in the run."""
         if not self.has_tokenizer:
             raise UserError(f"{self.path} has lost its tokenizer; restore the file from a copy of the run")
-        found = Tokenizer.load(self.path)
-        if self.recipe.tokenizer_digest and found.digest != self.recipe.tokenizer_digest:
+        files = [self.path / name for name in ("tokenizer.json", "tokenizer.model")]
+        known = self.recipe.tokenizer_digest
+        if known and known not in (sha256(file) for file in files if file.is_file()):
             raise UserError(f"{self.path} holds another tokenizer than it was trained with; restore the right one")
-        return found
+        return Tokenizer.load(self.path)
 
     @property
     def has_tokenizer(self) -> bool:
@@ -127,15 +146,35 @@ class Run:
     @property
     def scores(self) -> dict[str, Any]:
         """The held-out scores of the saved weights."""
+        manifest = self._manifest()
+        if "next" in manifest and self.has_model and sha256(self.path / WEIGHTS) == _digest(manifest["next"]):
+            manifest = manifest["next"]
+        scores = manifest.get("scores", {})
+        if not isinstance(scores, dict):
+            raise UserError(f"{self.path / 'manifest.json'} is damaged: its scores are no table; {COPY}")
+        return scores
+
+    def _manifest(self) -> dict[str, Any]:
         file = self.path / "manifest.json"
-        return dict(read_json(file).get("scores", {})) if file.is_file() else {}
+        return read_json(file) if file.is_file() else {}
 
     def save_model(self, model: nn.Module, scores: Mapping[str, float]) -> None:
-        """Save the weights as the run's model, with the scores they reached."""
+        """Save the weights as the run's model, with the scores they reached.
+
+        While weights are replaced, the manifest vouches for the old and for the new ones, so that a
+        crash at any moment leaves weights that can be checked.
+        """
         content = save(tensors_of(model))
-        write_atomically(self.path / "model.safetensors", content)
-        digest = sha256(self.path / "model.safetensors")
-        write_json(self.path / "manifest.json", {"sha256": {"model.safetensors": digest}, "scores": dict(scores)})
+        fresh = {"sha256": {WEIGHTS: hashlib.sha256(content).hexdigest()}, "scores": dict(scores)}
+        if self.has_model:
+            before = self._manifest()
+            if "next" in before and sha256(self.path / WEIGHTS) == _digest(before["next"]):
+                before = before["next"]
+            write_json(self.path / "manifest.json", {**before, "next": fresh})
+        else:
+            write_json(self.path / "manifest.json", fresh)
+        write_atomically(self.path / WEIGHTS, content)
+        write_json(self.path / "manifest.json", fresh)
 
     def load_model(self) -> Model:
         """Build the model and fill it with the saved weights, after checking their sha256."""
@@ -143,11 +182,26 @@ class Run:
             raise UserError(f"{self.path} has lost its model.safetensors; restore the file from a copy of the run")
         if not self.has_model:
             raise UserError(f"{self.path} has no trained weights yet; go on with `greffon resume {self.path}`")
-        known = read_json(self.path / "manifest.json") if (self.path / "manifest.json").is_file() else {}
-        tensors = load_tensors(self.path / "model.safetensors", known.get("sha256", {}).get("model.safetensors"))
+        if not (self.path / "manifest.json").is_file():
+            raise UserError(f"{self.path} has lost its manifest.json, by which its weights are checked; {COPY}")
+        tensors = self._checked_weights()
+        if self.recipe.shape.layers > len(tensors):
+            raise UserError(f"{self.path / WEIGHTS} has fewer layers than its recipe says; the run is damaged")
+        with torch.device("meta"):  # a damaged recipe may ask for more than the machine has
+            check_fit(make_model(self.recipe), tensors, self.path / WEIGHTS)
         model = make_model(self.recipe)
-        fill(model, tensors, self.path / "model.safetensors")
+        fill(model, tensors, self.path / WEIGHTS)
         return model.eval()
+
+    def _checked_weights(self) -> dict[str, Tensor]:
+        """Read the weights that the manifest vouches for."""
+        for _ in range(3):  # a training may replace both files just now
+            manifest = self._manifest()
+            known = {_digest(manifest), _digest(manifest.get("next"))} - {None}
+            found = sha256(self.path / WEIGHTS)
+            if found in known:
+                return load_tensors(self.path / WEIGHTS, None)
+        raise UserError(f"{self.path / WEIGHTS} is damaged: its sha256 is not the one recorded; {COPY}")
 
     # -- metrics -----------------------------------------------------------------------------
 
@@ -157,20 +211,22 @@ class Run:
             out.write(json.dumps(entry) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Read metrics.jsonl; a last line torn by a crash is left out."""
+        """Read metrics.jsonl; a line torn by a crash is left out."""
         file = self.path / "metrics.jsonl"
         entries = []
-        for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []:
             try:
-                entries.append(json.loads(line))
-            except json.JSONDecodeError:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
                 continue
+            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
+                entries.append(entry)
         return entries
 
     @property
     def seconds(self) -> float:
         """How long it has been trained."""
-        return max((entry["seconds"] for entry in self.metrics()), default=0.0)
+        return max((entry.get("seconds", 0.0) for entry in self.metrics()), default=0.0)
 
     def forget_after(self, step: int) -> None:
         """Drop the metrics of steps that will be done again."""
@@ -183,47 +239,79 @@ class Run:
         """Keep all that resuming needs; older checkpoints go once this one is safe."""
         folder = self.path / "checkpoints"
         folder.mkdir(exist_ok=True)
-        final, beside = folder / f"step-{step:09d}", folder / f".step-{step:09d}.{os.getpid()}.part"
-        shutil.rmtree(beside, ignore_errors=True)
+        sweep(folder)
+        sync_directory(self.path)
+        sync_file(self.path / "metrics.jsonl")  # what led here must not be lost after it
+        before = self._checkpoints()
+        # The same step again (its average, say) gets a number: the old one stays until the new one is there.
+        same = [int(other.name[15:] or 0) for other in before if other.name[5:14] == f"{step:09d}"]
+        name = f"step-{step:09d}" + (f".{max(same) + 1}" if same else "")
+        beside = folder / f".{name}.{os.getpid()}.part"
         beside.mkdir()
-        write_atomically(beside / "tensors.safetensors", save(dict(tensors)))
-        digest = sha256(beside / "tensors.safetensors")
-        write_json(beside / "state.json", {"step": step, "sha256": digest, **state})
-        if final.exists():
-            shutil.rmtree(final)
-        beside.rename(final)
+        try:
+            content = save(dict(tensors))
+            write_atomically(beside / "tensors.safetensors", content)
+            digest = hashlib.sha256(content).hexdigest()
+            write_json(beside / "state.json", sealed({"step": step, "sha256": digest, **state}))
+            beside.rename(folder / name)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
         sync_directory(folder)
-        for other in folder.iterdir():
-            if other != final:
-                shutil.rmtree(other, ignore_errors=True)
+        for other in before:
+            shutil.rmtree(other, ignore_errors=True)
+
+    def _checkpoints(self) -> list[Path]:
+        """The whole checkpoints, the newest last."""
+        found = (self.path / "checkpoints").glob("step-*")
+        return sorted(folder for folder in found if re.fullmatch(r"step-\d{9}(\.\d+)?", folder.name))
 
     @property
     def checkpoint_step(self) -> int:
         """The step that resuming would start from; 0 without a checkpoint."""
-        found = sorted((self.path / "checkpoints").glob("step-*"))
-        return int(found[-1].name.removeprefix("step-")) if found else 0
+        found = self._checkpoints()
+        return int(found[-1].name[5:14]) if found else 0
+
+    @property
+    def checkpoint_state(self) -> dict[str, Any]:
+        """What the newest checkpoint knows beside its tensors; empty without one."""
+        found = self._checkpoints()
+        return read_state(found[-1]) if found else {}
 
     def load_checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """Return the newest whole checkpoint, or None if there is none."""
-        for folder in sorted((self.path / "checkpoints").glob("step-*"), reverse=True):
-            state = read_json(folder / "state.json")
-            return state, load_tensors(folder / "tensors.safetensors", state["sha256"])
+        """Return the newest checkpoint, checked, or None if there is none."""
+        for folder in reversed(self._checkpoints()):
+            try:
+                state = read_state(folder)
+                return state, load_tensors(folder / "tensors.safetensors", str(state.get("sha256")))
+            except UserError as damage:
+                raise UserError(f"{damage}, or remove {folder.parent} to train again from the first step") from None
         return None
 
     def save_snapshot(self, step: int, model: nn.Module, keep: int) -> None:
         """Keep the weights of an evaluation for averaging, and those of the `keep` - 1 before it."""
         folder = self.path / "snapshots"
         folder.mkdir(exist_ok=True)
-        write_atomically(folder / f"step-{step:09d}.safetensors", save(tensors_of(model)))
-        for old in self._snapshot_files()[:-keep]:
+        content = save(tensors_of(model))
+        name = f"step-{step:09d}.safetensors"
+        write_atomically(folder / name, content)
+        files = self._snapshot_files()
+        known = self._snapshot_digests() | {name: hashlib.sha256(content).hexdigest()}
+        write_json(folder / "manifest.json", {file.name: known.get(file.name) for file in files[-keep:]})
+        for old in files[:-keep]:
             old.unlink()
+
+    def _snapshot_digests(self) -> dict[str, Any]:
+        file = self.path / "snapshots" / "manifest.json"
+        return read_json(file) if file.is_file() else {}
 
     def _snapshot_files(self) -> list[Path]:
         return sorted((self.path / "snapshots").glob("step-*.safetensors"))
 
     def snapshots(self) -> list[dict[str, Tensor]]:
         """Read the weights of the last evaluations."""
-        return [load_tensors(file, None) for file in self._snapshot_files()]
+        known = self._snapshot_digests()
+        return [load_tensors(file, str(known.get(file.name))) for file in self._snapshot_files()]
 
     def drop_snapshots(self, after: int) -> None:
         """Forget the snapshots of steps that will be done again."""
@@ -238,47 +326,55 @@ class Run:
 
 @contextmanager
 def room_for(path: str | Path, force: bool) -> Iterator[Path]:
-    """Make room for a new run; with `force`, an old one goes, but only once the new one has weights.
+    """Make room for a new run and keep others out of it; with `force`, an old one goes once the new one has weights.
 
     A run that stopped before it had any weights is in nobody's way.
     """
     path = Path(path)
-    old = (path / "recipe.json").is_file() and (path / "model.safetensors").exists()
-    if old and not force:
-        raise UserError(
-            f"{path} holds a run already; choose another --out, add --force to replace it, "
-            f"or go on with `greffon resume {path}`"
-        )
-    if not old:
-        clear_directory(path, marker="recipe.json")
-        try:
-            yield path
-        except UserError:
-            if not (path / "metrics.jsonl").exists():  # refused before it began: nothing to go on with
-                shutil.rmtree(path, ignore_errors=True)
-            raise
-        return
     aside = path.with_name(f".{path.name}.replaced")
-    shutil.rmtree(aside, ignore_errors=True)
-    path.rename(aside)
-    try:
-        yield path
-    finally:
-        if (path / "model.safetensors").exists():
+    _end_replacement(path, aside)
+    with own_directory(path, "recipe.json", LAID_OUT_FIRST):
+        if not _has_weights(path):
+            empty_directory(path)
+            try:
+                yield path
+            except UserError:
+                if not (path / "metrics.jsonl").exists():  # refused before it began: nothing to go on with
+                    shutil.rmtree(path, ignore_errors=True)
+                raise
+            return
+        if not force:
+            raise UserError(
+                f"{path} holds a run already; choose another --out, add --force to replace it, "
+                f"or go on with `greffon resume {path}`"
+            )
+        path.rename(aside)  # with its lock
+        path.mkdir()
+        with sole_use(path):
+            try:
+                yield path
+            finally:
+                if _has_weights(path):
+                    shutil.rmtree(aside)
+                else:
+                    shutil.rmtree(path, ignore_errors=True)
+                    aside.rename(path)
+
+
+def _end_replacement(path: Path, aside: Path) -> None:
+    """End a replacement that was killed half-way: the old run comes back unless the new one has weights."""
+    if not aside.is_dir():
+        return
+    with sole_use(aside), sole_use(path) if path.is_dir() else nullcontext():
+        if _has_weights(path):
             shutil.rmtree(aside)
         else:
             shutil.rmtree(path, ignore_errors=True)
             aside.rename(path)
 
 
-def clear_directory(path: Path, marker: str) -> None:
-    """Remove a directory that we made, known by its marker; refuse to touch any other."""
-    if (path / marker).is_file():
-        shutil.rmtree(path)
-    elif path.is_dir() and any(path.iterdir()):
-        raise UserError(f"{path} is a directory with other files in it; choose another --out")
-    elif path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; choose a directory for --out")
+def _has_weights(path: Path) -> bool:
+    return (path / "recipe.json").is_file() and (path / WEIGHTS).exists()
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
@@ -286,8 +382,8 @@ def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: p.detach().contiguous() for name, p in model.named_parameters()}
 
 
-def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Copy tensors into the parameters of the same name; anything left over or missing is an error."""
+def check_fit(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Refuse tensors that are not, one for one and in form, the parameters of a model."""
     parameters = dict(model.named_parameters())
     missing, extra = sorted(parameters.keys() - tensors.keys()), sorted(tensors.keys() - parameters.keys())
     if missing or extra:
@@ -295,13 +391,18 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
             f"{where} does not fit its recipe: missing {missing[:3] or 'nothing'}, unknown {extra[:3] or 'nothing'}; "
             "the run is damaged or was made by another version"
         )
+    for name, p in parameters.items():
+        if p.shape != tensors[name].shape or p.dtype != tensors[name].dtype:
+            raise UserError(
+                f"{where}: {name} is {tuple(tensors[name].shape)}, the recipe says {tuple(p.shape)}; the run is damaged"
+            )
+
+
+def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Copy tensors into the parameters of the same name; anything left over or missing is an error."""
+    check_fit(model, tensors, where)
     with torch.no_grad():
-        for name, p in parameters.items():
-            if p.shape != tensors[name].shape or p.dtype != tensors[name].dtype:
-                raise UserError(
-                    f"{where}: {name} is {tuple(tensors[name].shape)}, the recipe says {tuple(p.shape)}; "
-                    "the run is damaged"
-                )
+        for name, p in model.named_parameters():
             p.copy_(tensors[name])
 
 
@@ -313,6 +414,20 @@ def load_tensors(path: Path, digest: str | None) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as problem:
         raise UserError(f"cannot read {path}: {problem}; restore it from a copy") from None
+
+
+def sealed(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a checkpoint with a sha256 of its own."""
+    rest = {name: value for name, value in state.items() if name != "seal"}
+    return rest | {"seal": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Read the state of a checkpoint, and check its seal."""
+    state = read_json(checkpoint / "state.json")
+    if sealed(state) != state:
+        raise UserError(f"{checkpoint / 'state.json'} is damaged: its sha256 is not the one recorded; {COPY}")
+    return state
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -328,4 +443,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON object for people and programs."""
-    write_atomically(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    try:
+        content = json.dumps(value, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # the name of a file that is no Unicode
+        content = json.dumps(value, indent=2).encode()
+    write_atomically(path, content + b"\n")
+
+
+def _digest(manifest: object) -> str | None:
+    """The sha256 that a manifest names, if it names one."""
+    table = manifest.get("sha256") if isinstance(manifest, dict) else None
+    digest = table.get(WEIGHTS) if isinstance(table, dict) else None
+    return digest if isinstance(digest, str) else None

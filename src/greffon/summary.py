@@ -27,11 +27,7 @@ class Summary:
     labels: tuple[str, ...]
     changed: str
     recipe: Recipe
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are done."""
-        return 0 < self.steps <= self.steps_done
+    finished: bool  # which early stopping can be before all steps are done
 
 
 def show(run: str | Path | Run) -> Summary:
@@ -53,4 +49,5 @@ def show(run: str | Path | Run) -> Summary:
         labels=recipe.labels,
         changed=time.strftime("%Y-%m-%d %H:%M", time.localtime(newest)),
         recipe=recipe,
+        finished=run.finished,
     )

@@ -10,9 +10,10 @@ import resource
 import signal
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from typing import Any
 import torch
 
 from greffon.assembly import make_model
-from greffon.config import Recipe, Training
+from greffon.config import Recipe, Training, from_dict
 from greffon.errors import UserError
 from greffon.fit import Step, fit
+from greffon.health import IN_A_ROW, Health
 from greffon.job import Job
 from greffon.jobs import JOBS
 from greffon.ledger import of_recipe
+from greffon.locks import sole_use
 from greffon.nn.model import Model
 from greffon.optim import load_state_tensors, make_optimisers, state_tensors
 from greffon.progress import TrainingProgress, say
@@ -45,9 +48,9 @@ CALIBRATION_SECONDS = 4.0
 class Interrupted(KeyboardInterrupt):
     """Work stopped because the user asked; everything is saved, and `how` says how to go on."""
 
-    def __init__(self, how: str) -> None:
+    def __init__(self, how: str, signal: int = signal.SIGINT) -> None:
         super().__init__()
-        self.how = how
+        self.how, self.signal = how, signal
 
 
 def train(run: Run, *, quiet: bool = False) -> Run:
@@ -55,25 +58,46 @@ def train(run: Run, *, quiet: bool = False) -> Run:
     keep_memory()
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
     try:
-        prepare_tokenizer(run, tell)
-        job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
-        tell(job.summary)
-        _note_data(run, job, tell)
-        if run.recipe.training.steps == 0 or not (run.recipe.cost or quiet):
-            run.save_recipe(calibrated(run.recipe, job))
-        if not quiet:
-            tell(cost_line(run.recipe, run.checkpoint_step))
-        _train(run, job, tell, quiet)
-    except KeyboardInterrupt:
-        raise Interrupted(f"greffon resume {run.path}") from None
+        with sole_use(run.path):
+            _carry_out(run, tell, quiet)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(f"greffon resume {run.path}", getattr(stop, "signal", signal.SIGINT)) from None
+    except OSError as problem:
+        raise UserError(_not_written(run, problem)) from None
     return run
+
+
+def _carry_out(run: Run, tell: Callable[[str], None], quiet: bool) -> None:
+    run.sweep()
+    prepare_tokenizer(run, tell)
+    check_memory(run.recipe)
+    job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
+    tell(job.summary)
+    _note_data(run, job)
+    if run.recipe.training.steps == 0 or not (run.recipe.cost or quiet):
+        run.save_recipe(calibrated(run.recipe, job))
+    if not quiet:
+        tell(cost_line(run.recipe, run.checkpoint_step))
+    _train(run, job, tell, quiet)
+
+
+def _not_written(run: Run, problem: OSError) -> str:
+    """Say what a full or read-only disk means for the run."""
+    step = run.checkpoint_step
+    kept = f"the checkpoint of step {step:,} is whole" if step else "there is no checkpoint yet"
+    return (
+        f"{problem.filename or run.path}: {problem.strerror}; free some room or mend the permissions, then go on with "
+        f"`greffon resume {run.path}` ({kept})"
+    )
 
 
 def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
     """Put a tokenizer into the run, unless it has one: the user's, or one trained on the text."""
     data = run.recipe.data
-    if not run.has_tokenizer and not run.recipe.tokenizer_digest:
-        if data.tokenizer:
+    if not run.recipe.tokenizer_digest:
+        if run.has_tokenizer:  # whole, but stopped before the recipe knew of it
+            tokenizer = Tokenizer.load(run.path)
+        elif data.tokenizer:
             tokenizer = Tokenizer.load(Path(data.tokenizer))
         else:
             tell(f"training a tokenizer of {run.recipe.vocabulary:,} tokens")
@@ -84,10 +108,11 @@ def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
         run.adopt(tokenizer)
 
 
-def _note_data(run: Run, job: Job, tell: Callable[[str], None]) -> None:
-    known = run.recipe.data.digest
+def _note_data(run: Run, job: Job) -> None:
+    """Warn of text that is not the one of the checkpoint, or of the start, and keep the identity of this one."""
+    known = run.checkpoint_state.get("data", run.recipe.data.digest)
     if known and known != job.digest:
-        tell("warning: the text is not the one this run was started on; it goes on with the new text")
+        warnings.warn("the text is not the one this run was trained on; it goes on with the new text", stacklevel=2)
     run.save_recipe(replace(run.recipe, data=replace(run.recipe.data, digest=job.digest)))
 
 
@@ -193,6 +218,11 @@ class _Standing:
     best: dict[str, float] | None = None
     stale: int = 0  # evaluations since the best
     seconds: float = 0.0
+    health: Health = field(default_factory=Health)
+
+    def tired(self, training: Training) -> bool:
+        """Whether patience has run out."""
+        return 0 < training.patience <= self.stale
 
 
 def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
@@ -220,21 +250,28 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
     model = _initial(run, tell, quiet)
     optimisers = make_optimisers(model, training)
     standing = _restore(run, model, optimisers, tell)
+    health = standing.health
+    done = training.steps if standing.tired(training) else standing.step  # stopped just before it was marked
     run.forget_after(standing.step or -1)  # without a checkpoint even step 0 is done again
     run.drop_snapshots(after=standing.step)
     saved = logged = time.monotonic()
     with TrainingProgress(training.steps, standing.step, quiet) as progress, _stop_signals() as stop:
         if standing.step == 0:
             _evaluate(run, job, model, standing, progress)
-        for step in fit(model, job.objective, job.batches, optimisers, training, standing.step):
+        for step in fit(model, job.objective, job.batches, optimisers, training, done, health):
             standing.step = step.number
             standing.seconds += step.seconds
-            progress.step(step)
-            if not math.isfinite(step.loss):
-                raise UserError(_diverged(run, step, standing))
             now = time.monotonic()
             due = evaluates(step.number, training)
-            if now - logged > LOG_EVERY_SECONDS or due or step.number <= 20:
+            if step.skipped:
+                tell(f"step {step.number:,} is skipped: {step.skipped}")
+                run.log({"step": step.number, "skipped": step.skipped, "seconds": round(standing.seconds, 3)})
+                if health.in_a_row >= IN_A_ROW:
+                    raise UserError(_diverged(run, step, standing))
+                progress.skipped(step)
+            else:
+                progress.step(step)
+            if not step.skipped and (now - logged > LOG_EVERY_SECONDS or due or step.number <= 20):
                 run.log(_entry(step, standing))
                 logged = now
             if due:
@@ -243,16 +280,18 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
                     run.save_snapshot(step.number, model, keep=training.average)
             waited = now - saved > 60 * training.checkpoint_minutes
             if due or waited or stop.asked:
-                _save(run, model, optimisers, standing)
+                _save(run, job, model, optimisers, standing)
                 saved = time.monotonic()
             if stop.asked and step.number < training.steps:
-                raise KeyboardInterrupt
-            if training.patience and standing.stale >= training.patience:
+                raise Interrupted("", stop.asked)
+            if standing.tired(training):
                 tell(f"stopping early: no better score in {standing.stale} evaluations")
                 break
         if training.average > 1 and _average(run, job, model, standing, progress):
-            _save(run, model, optimisers, standing)
+            _save(run, job, model, optimisers, standing)
     run.mark_finished()
+    if health.skipped:
+        tell(f"{health.skipped:,} steps were skipped because their numbers went wrong; metrics.jsonl names them")
 
 
 def _average(run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress) -> bool:
@@ -273,8 +312,9 @@ def _diverged(run: Run, step: Step, standing: _Standing) -> str:
     training = run.recipe.training
     kept = f"; the weights of step {standing.best['step']:,} are kept" if standing.best else ""
     return (
-        f"training diverged: the loss of step {step.number:,} is {step.loss}; start again with a lower --rate "
-        f"(it was {training.rate:g}) or --matrix-rate ({training.matrix_rate:g}){kept}"
+        f"training diverged: {standing.health.in_a_row} steps in a row went wrong (step {step.number:,}: "
+        f"{step.skipped}), and the run stands at its last good checkpoint, step {run.checkpoint_step:,}; start again "
+        f"with a lower --rate (it was {training.rate:g}) or --matrix-rate ({training.matrix_rate:g}){kept}"
     )
 
 
@@ -298,7 +338,8 @@ def _evaluate(
     entry = {"step": standing.step, "seconds": round(standing.seconds, 3), "held_out": scores}
     run.log({**entry, "averaged": averaged} if averaged else entry)
     progress.evaluation(standing.step, scores)
-    if standing.best is None or job.merit(scores) > job.merit(standing.best):
+    # A loss that is no number is never the best, whatever the other scores.
+    if standing.best is None or (math.isfinite(scores["loss"]) and job.merit(scores) > job.merit(standing.best)):
         standing.best = {**scores, "step": standing.step}
         standing.stale = 0
         run.save_model(model, standing.best)
@@ -306,10 +347,14 @@ def _evaluate(
         standing.stale += 1
 
 
-def _save(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], standing: _Standing) -> None:
+def _save(run: Run, job: Job, model: Model, optimisers: list[torch.optim.Optimizer], standing: _Standing) -> None:
+    """Keep where the training stands, unless it may just be diverging: then the last good checkpoint stays."""
     tensors = {f"model/{name}": tensor for name, tensor in tensors_of(model).items()}
+    if standing.health.in_a_row or not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        return
     tensors |= {f"optimiser/{name}": t.contiguous() for name, t in state_tensors(model, optimisers).items()}
-    run.save_checkpoint(standing.step, tensors, {**asdict(standing), "environment": environment()})
+    state = {**asdict(standing), "data": job.digest, "environment": environment()}
+    run.save_checkpoint(standing.step, tensors, state)
 
 
 def _restore(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], tell: Callable[[str], None]) -> _Standing:
@@ -320,26 +365,31 @@ def _restore(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], te
     parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimiser": {}}
     for key, tensor in tensors.items():
         kind, _, name = key.partition("/")
-        parts[kind][name] = tensor
+        parts.setdefault(kind, {})[name] = tensor
     fill(model, parts["model"], run.path / "checkpoints")
     load_state_tensors(model, optimisers, parts["optimiser"])
+    where = str(run.path / "checkpoints")
+    standing = from_dict(_Standing, {f.name: state[f.name] for f in fields(_Standing) if f.name in state}, where)
+    before = state.get("environment")
     for name, value in environment().items():
-        if state["environment"].get(name) != value:
-            tell(
-                f"warning: {name} was {state['environment'].get(name)} and is now {value}; "
-                "results may differ in the last digits"
-            )
-    tell(f"going on from step {state['step']:,}")
-    return _Standing(**{f.name: state[f.name] for f in fields(_Standing)})
+        known = before.get(name) if isinstance(before, dict) else None
+        if known != value:
+            warnings.warn(f"{name}: {known} before, {value} now; results may differ in the last digits", stacklevel=2)
+    tell(f"going on from step {standing.step:,}")
+    return standing
 
 
 def environment() -> dict[str, Any]:
-    """Name what the last digits of a result depend on beside the recipe."""
-    return {"torch": torch.__version__, "threads": torch.get_num_threads()}
+    """Name what the last digits of a result depend on beside the recipe; nothing is compiled."""
+    return {
+        "torch version": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "CPU instructions": torch.backends.cpu.get_cpu_capability(),
+    }
 
 
 class _Stop:
-    asked = False
+    asked = 0  # the signal that was heard
 
 
 @contextmanager
@@ -350,7 +400,7 @@ def _stop_signals() -> Iterator[_Stop]:
     def ask(number: int, frame: object) -> None:
         if stop.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
-        stop.asked = True
+        stop.asked = number
 
     try:
         before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}

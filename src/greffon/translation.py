@@ -16,8 +16,8 @@ from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.predict import load
 from greffon.run import Run
 from greffon.scoring import longest_target, translation_vocabulary
-from greffon.text.corpora import column_pairs, line_pairs
-from greffon.text.readers import SUFFIXES, lines, rows, suffix_of
+from greffon.text.corpora import column_pairs, line_pairs, texts_of
+from greffon.text.readers import SUFFIXES, lines, suffix_of
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def sentences(file: str | Path, text_column: str = "source") -> list[str]:
     """Read sentences to translate: a line each, empty ones too, or a column of a table."""
     file = Path(file)
     if file.name.endswith(SUFFIXES) and suffix_of(file) != ".txt":
-        return [str(cell) for _, (cell,) in rows(file, [text_column])]
+        return texts_of(file, text_column)
     return [line for _, line in lines(file)]
 
 

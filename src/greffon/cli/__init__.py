@@ -5,6 +5,7 @@ A command's module is imported only when it is called, so that `greffon --help` 
 
 import importlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -30,7 +31,8 @@ COMMANDS = {
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 the user's mistake, 130 after Ctrl-C."""
+    """Run the command line and exit: 0 done, 1 the user's mistake, 130 after Ctrl-C, 143 after SIGTERM."""
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:] if words is None else words))
 
 
@@ -57,11 +59,28 @@ def run(words: Sequence[str]) -> int:
     except KeyboardInterrupt as stop:
         how = getattr(stop, "how", "")
         print(f"\nstopped{how and '; go on with: '}{how}", file=sys.stderr)  # noqa: T201
-        return 130
+        return 128 + int(getattr(stop, "signal", signal.SIGINT))
     except BrokenPipeError:  # the reader has gone (`greffon … | head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as problem:  # a full disk, most likely
+        where = problem.filename or "a file could not be read or written"
+        print(f"greffon: {where}: {problem.strerror}; free some room or check the path", file=sys.stderr)  # noqa: T201
+        return 1
+    except MemoryError:
+        print("greffon: out of memory; give it less at a time, or a larger machine", file=sys.stderr)  # noqa: T201
+        return 1
     return 0
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: stop like Ctrl-C."""
+
+    signal = signal.SIGTERM
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise _Terminated
 
 
 def say_out(text: str) -> None:

@@ -8,7 +8,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -56,6 +56,8 @@ class HuggingFace:
 
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
+        specification = json.loads(serialised)
+        _refuse_impossible_merges(specification)
         self._tokenizer = tokenizers.Tokenizer.from_str(serialised.decode("utf-8"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -64,7 +66,6 @@ class HuggingFace:
         self.pieces: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
         added = self._tokenizer.get_added_tokens_decoder()
         self.specials = {id for id, token in added.items() if token.special}
-        specification = json.loads(serialised)
         self._decoder = json.dumps(specification.get("decoder"))
         self.kind = "bpe" if _is_ours(specification) else "tokenizer.json"
 
@@ -139,6 +140,19 @@ def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
     )
     learner.train_from_iterator((part for text in texts for part in _slices(text)), trainer)
     return HuggingFace(learner.to_str().encode())
+
+
+def _refuse_impossible_merges(specification: dict[str, Any]) -> None:
+    """Refuse merges that lack the prefix they should have: the library would end the process over them."""
+    model = specification.get("model")
+    prefix = model.get("continuing_subword_prefix") if isinstance(model, dict) else None
+    merges = model.get("merges") if isinstance(model, dict) else None
+    if not isinstance(prefix, str) or not prefix or not isinstance(merges, list):
+        return
+    for merge in merges:
+        parts = merge.split(" ") if isinstance(merge, str) else merge
+        if not (isinstance(parts, list) and all(isinstance(p, str) for p in parts) and parts[-1].startswith(prefix)):
+            raise ValueError(f"the merge {merge!r} lacks the prefix {prefix!r}")
 
 
 def _is_ours(specification: dict[str, object]) -> bool:

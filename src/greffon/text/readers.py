@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from greffon.errors import UserError, did_you_mean
+from greffon.errors import LONG, SHOWN, UserError, did_you_mean
 
 # No line and no document may be longer (in bytes): what has no line ends cannot be streamed.
 LONGEST = 16 << 20
@@ -41,12 +41,14 @@ def rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[object]]]:
 
 def _csv_rows(path: Path, columns: list[str], delimiter: str = ",") -> Iterator[tuple[int, list[object]]]:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST))  # the module has one limit for all readers
-    reader = csv.reader((line for _, line in lines(path, ends=True)), delimiter=delimiter, strict=True)
+    budget = _Budget(path)
+    reader = csv.reader(budget.spent(lines(path, ends=True)), delimiter=delimiter, strict=True)
     header: list[str] | None = None
     wanted: list[int] = []
     line = 1
     try:
         for row in reader:
+            budget.left = LONGEST
             if header is None:
                 header = row
                 wanted = [_position(column, header, f"{path}:{line}") for column in columns]
@@ -59,7 +61,24 @@ def _csv_rows(path: Path, columns: list[str], delimiter: str = ",") -> Iterator[
                 yield line, [row[index] for index in wanted]
             line = reader.line_num + 1  # a quoted cell may span lines: the next row begins here
     except csv.Error as error:
+        if "new-line character" in str(error):
+            raise UserError(f"{path}:{line}: its lines end in \\r alone; save the file with \\n as line end") from None
         raise UserError(f"{path}:{line}: broken row ({error}); check its quotes") from None
+
+
+class _Budget:
+    """How long one row of a table may be: quoted cells can span any number of lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.left = path, LONGEST
+
+    def spent(self, numbered: Iterator[tuple[int, str]]) -> Iterator[str]:
+        """Pass lines on, as long as the row that they belong to may go on."""
+        for number, line in numbered:
+            self.left -= len(line)
+            if self.left < 0:
+                raise UserError(f"{self.path}:{number}: this row is longer than {LONGEST >> 20} MiB; check its quotes")
+            yield line
 
 
 def _tsv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[object]]]:
@@ -124,7 +143,8 @@ def _position(column: str, names: Sequence[str], where: str) -> int:
         )
     hint = did_you_mean(column, names)
     if "choose from" not in hint:  # which lists them already
-        hint = f" among {', '.join(names)}{hint}"
+        shown = [name[:LONG] for name in names[:SHOWN]]
+        hint = f" among {', '.join(shown)}{', …' * (len(names) > SHOWN)}{hint}"
     raise UserError(
         f"{where}: no column {column!r}{hint} (options such as --text-column or --source-column name others)"
     )

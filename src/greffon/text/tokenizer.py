@@ -137,11 +137,12 @@ class Tokenizer:
                 raise UserError(f"this is no tokenizer; {remedy}")
         except UserError:
             raise
-        except Exception as error:  # the libraries raise bare Exception and RuntimeError
-            reason = str(error).partition("\n")[0]
-            raise UserError(f"the tokenizer is broken or of another kind ({reason}); {remedy}") from None
+        except BaseException as error:  # the libraries raise bare Exception and RuntimeError, and panic
+            raise UserError(f"the tokenizer is broken or of another kind ({_reason(error)}); {remedy}") from None
         if not backend.pieces:
             raise UserError(f"the tokenizer has an empty vocabulary; {remedy}")
+        if max(backend.pieces.values()) >= LARGEST:
+            raise UserError(f"the tokenizer has ids beyond {LARGEST:,}; {remedy}")
         return cls(backend)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -172,9 +173,8 @@ class Tokenizer:
             _refuse_surrogates(text)
         try:
             encoded = self._backend.encode_many(texts)
-        except Exception as error:  # a foreign tokenizer without an unknown token, for one
-            reason = str(error).partition("\n")[0]
-            raise UserError(f"this tokenizer cannot encode the text ({reason}); train one on it") from None
+        except BaseException as error:  # a foreign tokenizer without an unknown token, for one
+            raise UserError(f"this tokenizer cannot encode the text ({_reason(error)}); train one on it") from None
         for index, ids in enumerate(encoded):
             if not self._reserved.isdisjoint(ids):
                 encoded[index] = self._encode_apart(texts[index])
@@ -219,6 +219,13 @@ class Tokenizer:
         if not 0 <= id < self.size:
             raise IndexError(f"id {id} is outside the vocabulary of {self.size}")
         return self._names[id] if id in self._names else self._bytes[id].decode("utf-8", "backslashreplace")
+
+
+def _reason(error: BaseException) -> str:
+    """Say what a library complained of; a panic of its Rust part is no Exception, but no wish to stop either."""
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
+    return str(error).partition("\n")[0][:200]
 
 
 def _refuse_surrogates(text: str) -> None:
