@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 
 LAYERS = [
-    {"errors", "runtime", "files", "randomness", "statistics"},
+    {"errors", "runtime", "files", "randomness", "statistics", "stopping"},
     {"config", "bleu"},
     {"text", "nn", "lint", "yardstick", "verdict", "drawing"},
     {"objectives", "recipes", "ledger_formulas"},
@@ -20,11 +20,12 @@ LAYERS = [
     {"transfer", "ledger", "pair_recipes"},
     {"train"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
-    {"report", "arms", "embedding", "translation"},
+    {"report", "arms", "embedding", "translation", "occlusion"},
     {"evaluation"},
     {"experiment"},
     {"demonstration", "translation_demo"},
-    {"cli", "web"},
+    {"web"},
+    {"cli"},
     {"__init__", "__main__"},
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

@@ -22,7 +22,9 @@ _HOME = {
     "classify": "predict",
     "generate": "predict",
     "generate_many": "predict",
+    "stream": "predict",
     "fill": "predict",
+    "occlude": "occlusion",
     "embed": "embedding",
     "nearest": "embedding",
     "word_vectors": "embedding",
@@ -82,10 +84,12 @@ if TYPE_CHECKING:
     from greffon.objectives.classify import Classify as Classify
     from greffon.objectives.masked import Masked as Masked
     from greffon.objectives.seq2seq import Seq2Seq as Seq2Seq
+    from greffon.occlusion import occlude as occlude
     from greffon.predict import classify as classify
     from greffon.predict import fill as fill
     from greffon.predict import generate as generate
     from greffon.predict import generate_many as generate_many
+    from greffon.predict import stream as stream
     from greffon.pretraining import estimate as estimate
     from greffon.pretraining import pretrain as pretrain
     from greffon.pretraining import resume as resume
