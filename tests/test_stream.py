@@ -33,7 +33,7 @@ def test_the_pieces_are_the_text(run: Run, prompt: str, seed: int, tokens: int, 
     written = list(greffon.stream(run, prompt, **how))
     whole = greffon.generate(run, prompt, **how)
     assert prompt + "".join(one.text for one in written) == whole.text
-    assert len([one for one in written if one.token != "</s>"]) == whole.tokens
+    assert len([one for one in written if not one.end]) == whole.tokens
 
 
 def test_probabilities_are_those_of_the_model(run: Run) -> None:

@@ -32,6 +32,7 @@ _HOME = {
     "translate_best": "translation",
     "attention": "attending",
     "params": "ledger",
+    "serve": "web",
     "show": "summary",
     "Run": "run",
     "Recipe": "config",
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from greffon.translation import translate as translate
     from greffon.translation import translate_best as translate_best
     from greffon.translation_demo import demo_translation as demo_translation
+    from greffon.web import serve as serve
 
 
 def __getattr__(name: str) -> Any:

@@ -198,6 +198,8 @@ class Written:
     text: str
     probability: float
     alternatives: list[Candidate]
+    end: bool
+    """Whether it says that the text is over, and adds nothing."""
 
 
 def stream(
@@ -247,6 +249,7 @@ def _written(run: Run, draws: Iterator[Draw], tokens: int, alternatives: int) ->
                 Candidate(tokenizer.token(i), p)
                 for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             ],
+            end=token == tokenizer.end,
         )
 
 
