@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
+from serving import Kinds
 from starlette.testclient import TestClient
 
 import greffon
 from greffon.web.app import make_app
 from greffon.web.catalogue import Catalogue
-from web.conftest import Kinds
 
 
 def ask(client: TestClient, name: str, **question: Any) -> Any:
@@ -100,7 +100,7 @@ def test_runs_say_what_can_be_asked_of_them(client: TestClient) -> None:
     assert runs["causal"]["abilities"] == ["generate", "embed", "attention"]
     assert runs["classifier"]["labels"] == ["autre", "poil"]
     assert {run["state"] for run in runs.values()} == {"finished"}
-    assert runs["causal"]["steps_done"] == runs["causal"]["steps"] == 3
+    assert runs["causal"]["steps_done"] == runs["causal"]["steps"] == 60
     (comparison,) = served["comparisons"]
     assert comparison["name"] == "verdict"
     assert "retraining" in comparison["verdict"]
@@ -109,7 +109,7 @@ def test_runs_say_what_can_be_asked_of_them(client: TestClient) -> None:
 
 def test_curve_and_ledger(client: TestClient, kinds: Kinds) -> None:
     curve = client.get("/api/runs/causal/curve").json()
-    assert curve["steps"] == 3
+    assert curve["steps"] == 60
     held = [entry for entry in kinds.causal.metrics() if "held_out" in entry]
     assert curve["held_out"]["loss"][-1] == pytest.approx(
         [held[-1]["step"], held[-1]["seconds"], held[-1]["held_out"]["loss"]]
@@ -256,7 +256,7 @@ def test_a_run_in_progress_is_followed(kinds: Kinds, tmp_path: Path) -> None:
     with TestClient(make_app(Catalogue([run])), base_url="http://localhost") as client:
         (described,) = client.get("/api/runs").json()["runs"]
         assert (described["state"], described["steps_done"], described["abilities"]) == ("training", 0, [])
-        assert client.get("/api/runs/growing/curve").json() == {"steps": 3, "training": {}, "held_out": {}}
+        assert client.get("/api/runs/growing/curve").json() == {"steps": 60, "training": {}, "held_out": {}}
         assert "tokenizer" in refused(client, "generate", run="growing")
         with (run / "metrics.jsonl").open("w") as log:
             log.write('{"step": 1, "loss": 5.5, "seconds": 0.5}\n{"step": 2, "loss": NaN, "seconds": 1.0}\n{"ste')

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 
 import httpx2
+from serving import Kinds, running
 
 from greffon.web.limits import Limits
-from web.conftest import Kinds, running
 
 QUESTIONS = [
     ("POST", "/api/generate", {"run": "causal", "prompt": "le chat", "tokens": 4}),

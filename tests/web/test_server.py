@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+from serving import Address, Kinds, running, until
 
 from greffon.cli import run as command
 from greffon.errors import UserError
 from greffon.web.limits import Limits
 from greffon.web.server import listen
-from web.conftest import Address, Kinds, running, until
 
 PATIENCE = 0.6
 LONG = {"run": "causal", "prompt": "le chat", "tokens": 400, "temperature": 3.0}

@@ -27,8 +27,8 @@ def curve(metrics: Sequence[Mapping[str, Any]], steps: int) -> Curve:
     training: dict[str, list[Point]] = {}
     held_out: dict[str, list[Point]] = {}
     for entry in metrics:
-        if not {"step", "seconds"} <= entry.keys():
-            continue
+        if not {"step", "seconds"} <= entry.keys() or "averaged" in entry:
+            continue  # the mean of several weights is no point of their curve
         where = float(entry["step"]), float(entry["seconds"])
         if _finite(entry.get("loss")):
             training.setdefault("loss", []).append((*where, float(entry["loss"])))

@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { asking, empty, picker, writing } from "./desk.js";
-import { choosable, field, h, percent, segments, short } from "./dom.js";
+import { choosable, field, h, inText, percent, segments, shade as strength, short } from "./dom.js";
 
 export const id = "attention";
 export const name = "Attention";
@@ -59,7 +59,7 @@ function explorer(first, ask) {
 
   function shade() {
     lines.forEach((line, head) => line.forEach((span, at) => {
-      span.style.setProperty("--share", weight(head, at).toFixed(3));
+      span.style.setProperty("--share", strength(weight(head, at)));
       span.title = percent(weight(head, at));
     }));
     if (found.kind !== "cross") lines.forEach((line) => line.forEach((span, at) => span.classList.toggle("pinned", at === current)));
@@ -72,15 +72,16 @@ function explorer(first, ask) {
   }
 
   function draw() {
-    const spans = names().map((token) => h("span", {}, token));
-    strip.replaceChildren(...spans);
+    const { spans, nodes } = inText(names());
+    strip.replaceChildren(...nodes);
     current = Math.min(current, spans.length - 1);
     const choose = choosable(spans, (at) => { current = at; shade(); });
-    lines = Array.from({ length: found.heads }, () => others().map((token) => h("span", { class: "shaded" }, token)));
+    const made = Array.from({ length: found.heads }, () => inText(others(), { class: "shaded" }));
+    lines = made.map(({ spans: line }) => line);
     heads.replaceChildren(...lines.map((line, head) => h("div", { class: "head" },
       h("h3", {}, `Head ${head + 1}`),
       h("p", { class: "habit" }, habit(found.habits[head])),
-      h("p", { class: "text", lang: "" }, line))));
+      h("p", { class: "text", lang: "" }, made[head].nodes))));
     choose(current);
   }
 
@@ -101,7 +102,7 @@ function explorer(first, ask) {
 
 function habit({ distance, entropy, previous, first, itself }) {
   const parts = [];
-  if (distance !== null) parts.push(`${short(distance)} tokens away on average`);
+  if (distance !== null) parts.push(`${short(distance)} tokens away`);
   parts.push(`spread over ${short(2 ** entropy)}`);
   if (previous !== null) parts.push(`previous ${percent(previous)}`, `itself ${percent(itself)}`);
   parts.push(`first ${percent(first)}`);

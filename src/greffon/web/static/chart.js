@@ -62,7 +62,7 @@ export function chart(holder, { lines, xName, yName, describe }) {
     picture.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: atY(y), y2: atY(y) }));
     picture.append(svg("text", { x: left - 8, y: atY(y) + 4, "text-anchor": "end" }, short(y)));
   }
-  for (const x of ticks(...xs, Math.max(2, Math.floor(width / 110)))) {
+  for (const x of ticks(...xs, Math.max(3, Math.floor(width / 100)))) {
     picture.append(svg("text", { x: atX(x), y: height - bottom + 18, "text-anchor": "middle" }, short(x)));
   }
   picture.append(svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, xName));

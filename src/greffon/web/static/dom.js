@@ -38,6 +38,23 @@ export function visible(token) {
   return name.startsWith(" ") ? h("span", { class: "name space" }, name.slice(1)) : h("span", { class: "name" }, name);
 }
 
+// Tokens as they stand in a text: a space before a token is not part of what is marked.
+export function inText(tokens, properties = {}) {
+  const spans = tokens.map((token) => {
+    const kind = isText(token) ? "" : " special";
+    return h("span", { ...properties, class: `${properties.class ?? ""}${kind}` }, gapless(token));
+  });
+  return { spans, nodes: spans.flatMap((span, at) => [gap(tokens[at]), span]) };
+}
+export const gapless = (token) => (token.length > 1 && token.startsWith(" ") ? token.slice(1) : token);
+export const gap = (token) => (gapless(token) === token ? "" : " ");
+
+// Not the roles of a tokenizer ("</s>"), nor pieces of a character ("\xc3"), which are no text by themselves.
+export const isText = (token) => !/^(<\/?s>|<pad>|\[(CLS|SEP|MASK)\])$|\\x[0-9a-f]{2}/.test(token);
+
+// How strongly a weight is shown: small ones should still be seen.
+export const shade = (weight) => (weight ** 0.6).toFixed(3);
+
 export function field(label, input) {
   input.id ||= fresh("field");
   return h("div", {}, h("label", { for: input.id }, label), input);
@@ -90,8 +107,8 @@ export function bars(items, pick) {
   return h("ul", { class: "bars" }, items.map(({ name, share, mine, does }) => {
     const inside = [visible(name), h("span", { class: "share" }, percent(share))];
     const what = { class: mine ? "bar mine" : "bar", "--share": share.toFixed(4) };
-    const bar = pick
-      ? h("button", { ...what, type: "button", "aria-label": does?.(name) ?? null, onclick: () => pick(name) }, inside)
+    const bar = pick && isText(name)
+      ? h("button", { ...what, type: "button", "aria-pressed": String(mine), "aria-label": does?.(name) ?? null, onclick: () => pick(name) }, inside)
       : h("div", what, inside);
     return h("li", {}, bar);
   }));

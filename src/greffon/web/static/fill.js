@@ -30,7 +30,7 @@ export function make(state) {
   const desk = asking({
     name: "Fill", busy: "Guessing", region,
     parts: [run.element, text.element,
-      h("button", { class: "plain", type: "button", onclick: hide }, `Hide the selected word`),
+      h("button", { class: "plain small", type: "button", onclick: hide }, `Hide the selected word`),
       h("details", {}, h("summary", {}, "How many candidates"), h("div", { class: "fields" }, top.element))],
     answer: async (signal, show) => {
       const asked = text.area.value;

@@ -2,7 +2,7 @@
 
 import { lines } from "./api.js";
 import { asking, empty, number, picker, writing } from "./desk.js";
-import { bars, choosable, h, percent, visible } from "./dom.js";
+import { bars, choosable, gap, gapless, h, percent, visible } from "./dom.js";
 
 export const id = "write";
 export const name = "Write";
@@ -43,13 +43,15 @@ export function make(state) {
       let begun = false;
       try {
         for await (const line of lines("generate/stream", question, signal)) {
-          if (!begun) show(text, h("p", { class: "note" }, "Underlined: tokens that the model itself found unlikely (below 10 %), dotted: below 50 %."));
+          if (!begun) show(text, h("p", { class: "note" }, "Underlined: drawn against the odds, at least four times less likely than the model's first choice."));
           begun = true;
           if (!line.written) continue;
           written.push(line.written);
-          const { text: piece, probability, end } = line.written;
-          const kind = probability < 0.1 ? "rare" : probability < 0.5 ? "unsure" : "";
-          caret.before(h("span", { class: kind }, end ? " ∎" : piece));
+          const { text: piece, probability, alternatives, end } = line.written;
+          const rare = probability < alternatives[0].probability / 4;
+          // A piece of a character adds no text yet, but it was a token, too.
+          const sign = end ? " ∎" : piece || "·";
+          caret.before(gap(sign), h("span", { class: `${piece ? "" : "special"}${rare ? " rare" : ""}` }, gapless(sign)));
         }
       } finally {
         caret.remove();

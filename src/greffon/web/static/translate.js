@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { asking, empty, number, picker, writing } from "./desk.js";
-import { choosable, h, percent, segments } from "./dom.js";
+import { choosable, h, inText, percent, segments, shade as strength } from "./dom.js";
 
 export const id = "translate";
 export const name = "Translate";
@@ -27,7 +27,7 @@ export function make(state) {
       const asked = { run: run.chosen().name, texts: [text.area.value], beam: beam.value, length_penalty: penalty.value };
       const [made] = await post("translate", asked, signal);
       const said = h("p", { class: "verdict", lang: "" }, made.translation || "(nothing)");
-      const note = h("p", { class: "note" }, `Score ${made.score.toFixed(3)}: log-probability over length.`);
+      const note = h("p", { class: "note" }, `Score ${made.score.toFixed(3).replace("-", "−")}: log-probability over length.`);
       show(said, note, h("p", { class: "waiting" }, "Looking at where it looked"));
       if (!made.source.trim()) return show(said, note);
       const looked = (layer) => post("attention", { run: asked.run, text: made.source, to: made.translation, kind: "cross", layer }, signal);
@@ -50,14 +50,13 @@ function alignment(first, looked) {
   let head = "all";
   let last = null;
   const status = h("p", { class: "note", role: "status" }, "Choose a token.");
-  const spans = (tokens) => tokens.map((token) => h("span", { class: "shaded", "--share": "0" }, token));
-  const source = spans(found.keys);
-  const target = spans(found.queries);
+  const { spans: source, nodes: sourceLine } = inText(found.keys, { class: "shaded", "--share": "0" });
+  const { spans: target, nodes: targetLine } = inText(found.queries, { class: "shaded", "--share": "0" });
   const weight = (query, key) =>
     head === "all" ? found.weights.reduce((sum, one) => sum + one[query][key], 0) / found.heads : found.weights[head - 1][query][key];
 
   const shade = (line, shares) => {
-    line.forEach((span, at) => span.style.setProperty("--share", shares[at].toFixed(3)));
+    line.forEach((span, at) => span.style.setProperty("--share", strength(shares[at])));
     const most = Math.max(...shares);
     const best = shares.indexOf(most);
     status.textContent = `Strongest: “${line[best].textContent.trim()}”, ${percent(most)}.`;
@@ -86,7 +85,7 @@ function alignment(first, looked) {
     h("h2", {}, "What goes with what"),
     h("div", { class: "row" }, layers, heads),
     h("div", { class: "pair answer" },
-      h("div", {}, h("p", { class: "label" }, "Source"), h("p", { class: "text", lang: "" }, source)),
-      h("div", {}, h("p", { class: "label" }, "Translation"), h("p", { class: "text", lang: "" }, target))),
+      h("div", {}, h("p", { class: "label" }, "Source"), h("p", { class: "text", lang: "" }, sourceLine)),
+      h("div", {}, h("p", { class: "label" }, "Translation"), h("p", { class: "text", lang: "" }, targetLine))),
     status, problem);
 }
