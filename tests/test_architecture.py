@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 
 LAYERS = [
-    {"errors", "runtime", "files", "randomness", "statistics", "likeness"},
+    {"errors", "runtime", "files", "randomness", "statistics", "likeness", "stopping"},
     {"config", "bleu", "locks"},
     {"text", "nn", "lint", "yardstick", "verdict", "drawing", "health"},
     {"objectives", "recipes", "ledger_formulas"},
@@ -20,11 +20,12 @@ LAYERS = [
     {"transfer", "ledger", "pair_recipes"},
     {"train"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
-    {"report", "arms", "embedding", "translation"},
-    {"evaluation"},
+    {"report", "arms", "embedding", "translation", "occlusion"},
+    {"evaluation", "attending"},
     {"experiment"},
     {"demonstration", "translation_demo"},
-    {"cli", "web"},
+    {"web"},
+    {"cli"},
     {"__init__", "__main__"},
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

@@ -24,7 +24,7 @@ def make(positions: str = "rotary") -> Model:
 
 def generate(model: Model, prompts: list[list[int]], tokens: int, sampling: Sampling, seed: int = 0) -> list[list[int]]:
     steps = list(generate_tokens(model, prompts, tokens, sampling, seed=seed, end=2, padding=0, banned=[0, 1]))
-    return [[step[row] for step in steps] for row in range(len(prompts))]
+    return [[step.tokens[row] for step in steps] for row in range(len(prompts))]
 
 
 @pytest.mark.parametrize("positions", ["rotary", "sinusoidal", "learned"])

@@ -1,7 +1,13 @@
 """The commands of the README run as they stand, on a small text and with a small budget."""
 
+import json
+import os
 import re
 import shlex
+import signal
+import subprocess
+import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -54,10 +60,31 @@ def test_the_commands_run_one_after_another(folder: Path, capsys: pytest.Capture
         w[0] for w in found
     }
     for words in found:
+        if words[0] == "serve":
+            assert_serves(words)
+            continue
         code = run(shorten(words))
         assert code == 0, (words, capsys.readouterr().err)
     assert (folder / "runs" / "verdict" / "report.html").is_file()
     assert "Bonjour les" in capsys.readouterr().out
+
+
+def assert_serves(words: list[str]) -> None:
+    """The one command that does not end by itself: ask it once, and press Ctrl-C."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "greffon", *words, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        try:
+            said = server.stderr.readline()
+            (url,) = re.findall(r"http://127\.0\.0\.1:\d+", said)
+            with urllib.request.urlopen(f"{url}/api/runs", timeout=60) as answer:
+                served = json.load(answer)
+            assert [run["state"] for run in served["runs"]] == ["finished"] * 4
+            assert [comparison["name"] for comparison in served["comparisons"]] == ["verdict"]
+        finally:
+            server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=60) == 130
+        assert server.stderr.read().strip() == "stopped"
 
 
 def test_every_command_is_listed() -> None:

@@ -22,14 +22,17 @@ _HOME = {
     "classify": "predict",
     "generate": "predict",
     "generate_many": "predict",
+    "stream": "predict",
     "fill": "predict",
+    "occlude": "occlusion",
     "embed": "embedding",
     "nearest": "embedding",
     "word_vectors": "embedding",
     "translate": "translation",
     "translate_best": "translation",
-    "source_attention": "translation",
+    "attention": "attending",
     "params": "ledger",
+    "serve": "web",
     "show": "summary",
     "Run": "run",
     "Recipe": "config",
@@ -56,6 +59,7 @@ _HOME = {
 __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
+    from greffon.attending import attention as attention
     from greffon.config import Graft as Graft
     from greffon.config import Masking as Masking
     from greffon.config import Recipe as Recipe
@@ -82,10 +86,12 @@ if TYPE_CHECKING:
     from greffon.objectives.classify import Classify as Classify
     from greffon.objectives.masked import Masked as Masked
     from greffon.objectives.seq2seq import Seq2Seq as Seq2Seq
+    from greffon.occlusion import occlude as occlude
     from greffon.predict import classify as classify
     from greffon.predict import fill as fill
     from greffon.predict import generate as generate
     from greffon.predict import generate_many as generate_many
+    from greffon.predict import stream as stream
     from greffon.pretraining import estimate as estimate
     from greffon.pretraining import pretrain as pretrain
     from greffon.pretraining import resume as resume
@@ -93,10 +99,10 @@ if TYPE_CHECKING:
     from greffon.summary import show as show
     from greffon.text.tokenizer import Tokenizer as Tokenizer
     from greffon.tokenizing import tokenizer as tokenizer
-    from greffon.translation import source_attention as source_attention
     from greffon.translation import translate as translate
     from greffon.translation import translate_best as translate_best
     from greffon.translation_demo import demo_translation as demo_translation
+    from greffon.web import serve as serve
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from greffon.errors import UserError
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.model import Model
 from greffon.objectives.seq2seq import padded_sources
+from greffon.stopping import go_on
 
 BATCH_TOKENS = 4096
 """Padded source tokens of a batch, counted once for each beam: enough to keep the cores busy."""
@@ -96,6 +97,7 @@ def search_batch(
     sums[:, 0] = 0.0
     endings = [_Endings(beam) for _ in sources]
     for length in range(1, max(limits) + 1):
+        go_on()
         hidden = body.read_on(written[:, :, -1].reshape(-1, 1), memory)[:, 0]
         values, origins, drawn = _continuations(model.head(hidden), sums, vocabulary.banned)
         candidates = torch.cat((_pick(written, origins), drawn.unsqueeze(-1)), dim=-1)  # (N, 2 K, length + 1)

@@ -15,6 +15,7 @@ from greffon.errors import UserError
 from greffon.nn.body import Decoder, Memory
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
+from greffon.stopping import go_on
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,14 @@ class Reader:
         return out
 
 
+@dataclass(frozen=True)
+class Draw:
+    """One step: the token drawn in each row, and what the model itself thought of every token, (B, V)."""
+
+    tokens: list[int]
+    probabilities: Tensor  # before temperature and cuts
+
+
 @torch.no_grad()
 def generate_tokens(
     model: Model,
@@ -108,7 +117,7 @@ def generate_tokens(
     end: int,
     padding: int,
     banned: Sequence[int] = (),
-) -> Iterator[list[int]]:
+) -> Iterator[Draw]:
     """Yield the next token of each row, step by step; `end` again and again once a row has ended."""
     model.eval()
     reader = Reader(model, prompts, padding)
@@ -116,6 +125,7 @@ def generate_tokens(
     ended = [False] * len(prompts)
     never = torch.tensor(list(banned), dtype=torch.long)
     for _ in range(tokens):
+        go_on()
         logits = reader.logits().float().cpu()
         logits[:, never] = -torch.inf
         chances = distribution(logits, sampling)
@@ -124,7 +134,7 @@ def generate_tokens(
             token = end if ended[row] else int(torch.multinomial(chance, 1, generator=random))
             ended[row] = token == end
             drawn.append(token)
-        yield drawn
+        yield Draw(drawn, logits.softmax(dim=-1))
         if all(ended):
             return
         for read, token in zip(reader.read, drawn, strict=True):

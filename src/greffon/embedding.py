@@ -16,6 +16,7 @@ from greffon.jobs import LabelledTexts
 from greffon.nn.heads import pool as pooled
 from greffon.predict import load
 from greffon.run import Run
+from greffon.stopping import go_on
 from greffon.text.words import Words
 
 POOLS: tuple[Pooling, ...] = ("cls", "mean", "last")
@@ -40,6 +41,7 @@ def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pooling = 
     vectors = []
     with torch.no_grad():
         for batch in batches:
+            go_on()
             hidden = model.body(batch.tokens, batch.documents, batch.positions)
             vectors.append(pooled(hidden, batch.documents, pool).numpy())
     if vectors:

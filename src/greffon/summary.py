@@ -34,7 +34,7 @@ def show(run: str | Path | Run) -> Summary:
     """Gather the main facts of a run."""
     run = Run.open(run)
     recipe, metrics = run.recipe, run.metrics()
-    newest = max(file.stat().st_mtime for file in run.path.iterdir())
+    newest = max(map(_changed, run.path.iterdir()), default=0.0)
     return Summary(
         path=str(run.path),
         objective=recipe.objective,
@@ -51,3 +51,10 @@ def show(run: str | Path | Run) -> Summary:
         recipe=recipe,
         finished=run.finished,
     )
+
+
+def _changed(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:  # a run in progress moves its files into place
+        return 0.0

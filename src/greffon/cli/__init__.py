@@ -26,6 +26,7 @@ COMMANDS = {
     "translate": "translate sentences with a seq2seq run",
     "params": "account for every parameter of a run or a preset",
     "show": "tell what a run is",
+    "serve": "a local page over runs: ask them, look inside, watch them train",
     "demo": "the main job on real text that arrives with the install",
 }
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score, pad
+from greffon.stopping import go_on
 
 
 @dataclass(frozen=True)
@@ -43,5 +44,9 @@ def class_probabilities(model: Model, batches: Sequence[Batch]) -> Tensor:
     """Return each text's probability of each class, batch after batch: (N, C)."""
     device = next(model.parameters()).device
     model.eval()
-    moved = (batch.to(device) for batch in batches)
-    return torch.cat([model(b.tokens, b.documents, b.positions).softmax(dim=-1).cpu() for b in moved])
+    found = []
+    for batch in batches:
+        go_on()
+        moved = batch.to(device)
+        found.append(model(moved.tokens, moved.documents, moved.positions).softmax(dim=-1).cpu())
+    return torch.cat(found)

@@ -205,6 +205,10 @@ class Tokenizer:
         """The text of the ids; specials are dropped, bytes that are no UTF-8 become U+FFFD."""
         return self._backend.decode([int(id) for id in ids if int(id) not in self._names])
 
+    def text(self, ids: Iterable[int]) -> str:
+        """The text of a stretch out of a text: unlike `decode`, a space at its beginning stays with every tokenizer."""
+        return b"".join(self._bytes[int(id)] for id in ids).decode("utf-8", "replace")
+
     def piece(self, id: int) -> str:
         """The text of one id; a special has none, and a piece of a character becomes U+FFFD."""
         return self._bytes[id].decode("utf-8", "replace")

@@ -1,0 +1,121 @@
+"""From a question to its answer, by the public functions of the package. Runs in a worker's thread."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from greffon.attending import HeadHabits, Kind, attention
+from greffon.embedding import embed as embed_texts
+from greffon.errors import UserError
+from greffon.occlusion import Occlusion
+from greffon.occlusion import occlude as occlude_words
+from greffon.predict import Classification, Generation, Mask, Written
+from greffon.predict import classify as classify_texts
+from greffon.predict import fill as fill_masks
+from greffon.predict import generate as generate_text
+from greffon.predict import stream as stream_text
+from greffon.run import Run
+from greffon.translation import Translation
+from greffon.translation import translate as translate_texts
+from greffon.web import questions
+
+MOST_TOKENS = 200
+"""More than this nobody can see at a glance, and the weights grow with its square."""
+
+
+def generate(run: Run, asked: questions.Generate) -> Generation:
+    """Continue a prompt."""
+    return generate_text(run, asked.prompt, **_drawing(asked))
+
+
+def stream(run: Run, asked: questions.Stream) -> Iterator[Written]:
+    """Continue a prompt token by token."""
+    return stream_text(run, asked.prompt, alternatives=asked.alternatives, **_drawing(asked))
+
+
+def _drawing(asked: questions.Generate) -> dict[str, Any]:
+    return {name: getattr(asked, name) for name in ("tokens", "temperature", "top_k", "top_p", "seed")}
+
+
+def fill(run: Run, asked: questions.Fill) -> list[Mask]:
+    """Guess what stands behind each [MASK]."""
+    return fill_masks(run, asked.text, top=asked.top)
+
+
+def classify(run: Run, asked: questions.Classify) -> list[Classification]:
+    """Label texts."""
+    return classify_texts(run, asked.texts)
+
+
+def occlude(run: Run, asked: questions.Occlude) -> Occlusion:
+    """Label a text, and say which words mattered."""
+    return occlude_words(run, asked.text, label=asked.label)
+
+
+def translate(run: Run, asked: questions.Translate) -> list[Translation]:
+    """Translate sentences."""
+    return translate_texts(run, asked.texts, beam=asked.beam, length_penalty=asked.length_penalty)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Where each head of one layer looks: `weights[head][query][key]`; each query's weights add up to 1."""
+
+    kind: Kind
+    queries: list[str]
+    keys: list[str]
+    layers: int
+    heads: int
+    layer: int
+    weights: list[list[list[float]]]
+    habits: list[HeadHabits]
+
+
+def attend(run: Run, asked: questions.Attend) -> Attention:
+    """Say where the heads of a layer look, the last one unless another is asked for."""
+    for name, text in (("text", asked.text), ("translation", asked.to or "")):
+        if (tokens := len(run.tokenizer.encode(text))) > MOST_TOKENS:
+            raise UserError(f"the {name} has {tokens:,} tokens; give 1 to {MOST_TOKENS} to look at")
+    found = attention(run, asked.text, asked.to, kind=asked.kind)
+    layer = found.layers if asked.layer is None else asked.layer
+    found.chosen(layer=layer)
+    return Attention(
+        found.kind,
+        found.queries,
+        found.keys,
+        found.layers,
+        found.heads,
+        layer,
+        found.weights[layer - 1].astype(float).round(4).tolist(),
+        [habit for habit in found.habits() if habit.layer == layer],
+    )
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """A vector for each text."""
+
+    vectors: list[list[float]]
+
+
+def embed(run: Run, asked: questions.Embed) -> Vectors:
+    """Turn texts into vectors."""
+    return Vectors(embed_texts(run, asked.texts, pool=asked.pool).astype(float).tolist())
+
+
+ANSWERS: dict[str, Callable[[Run, Any], Any]] = {
+    "generate": generate,
+    "fill": fill,
+    "classify": classify,
+    "occlude": occlude,
+    "translate": translate,
+    "attention": attend,
+    "embed": embed,
+}
+"""What stands behind `POST /api/NAME`."""
+
+
+def question_of(answer: Callable[[Run, Any], Any]) -> type:
+    """Return the kind of question that an answer is for."""
+    kind: type = get_type_hints(answer)["asked"]
+    return kind

@@ -1,0 +1,222 @@
+"""The routes: a page, its files, and questions as JSON."""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Callable, Collection
+from importlib import resources
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from greffon.errors import UserError
+from greffon.predict import Generation, Written
+from greffon.run import Run
+from greffon.stopping import Stopped
+from greffon.web import questions
+from greffon.web.answers import ANSWERS, question_of
+from greffon.web.answers import stream as stream_answer
+from greffon.web.catalogue import Catalogue, Unknown
+from greffon.web.description import description
+from greffon.web.guards import BoundedBody, KnownHost, SafeHeaders
+from greffon.web.limits import DEFAULT, Limits
+from greffon.web.workshop import Busy, Dropped, Work, Workshop, gone
+
+LONGEST_ERROR = 500
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+REPORT_POLICY = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
+"""A report is a file that anybody may have made: it is shown without scripts, and as nobody's page."""
+
+
+def make_app(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Collection[str] = ()) -> Starlette:
+    """Make the application over a catalogue; `hosts` are names for this machine besides localhost."""
+    workshop = Workshop(limits.at_once, limits.waiting)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            workshop.close()
+
+    def busy(request: Request, problem: Exception) -> Response:
+        error = "too many questions at once; ask again in a moment"
+        return JSONResponse({"error": error}, 503, {"Retry-After": str(limits.retry_seconds)})
+
+    api = Api(catalogue, workshop)
+    app = Starlette(
+        routes=[*_page(), *api.routes()],
+        lifespan=lifespan,
+        middleware=[
+            Middleware(SafeHeaders),
+            Middleware(KnownHost, hosts=hosts),
+            Middleware(BoundedBody, limits=limits),
+        ],
+        exception_handlers={
+            HTTPException: lambda _, problem: _error(problem.detail, problem.status_code, problem.headers),
+            UserError: lambda _, problem: _error(str(problem), 400),
+            Unknown: lambda _, problem: _error(str(problem), 404),
+            Busy: busy,
+            Stopped: busy,  # the server is closing
+            Dropped: lambda *_: Response(status_code=499),  # nobody reads it
+            ClientDisconnect: lambda *_: Response(status_code=499),
+            Exception: lambda *_: _error("the server failed; its terminal says how", 500),
+        },
+    )
+    app.state.workshop = workshop
+    return app
+
+
+def _error(problem: str, status: int, headers: Any = None) -> Response:
+    text = problem if len(problem) <= LONGEST_ERROR else problem[: LONGEST_ERROR - 1] + "…"
+    # A client may have sent half a character; it gets a question mark back.
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return JSONResponse({"error": text}, status, headers)
+
+
+def _page() -> list[BaseRoute]:
+    """Serve the page and its files from memory."""
+    routes: list[BaseRoute] = []
+    for file in resources.files("greffon.web").joinpath("static").iterdir():
+        kind = KINDS.get(file.name[file.name.rfind(".") :])
+        if kind is not None:
+            path = "/" if file.name == "index.html" else f"/static/{file.name}"
+            routes.append(Route(path, _file(file.read_bytes(), kind)))
+    return routes
+
+
+def _file(content: bytes, kind: str) -> Callable[[Request], Any]:
+    async def send(request: Request) -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return send
+
+
+class Api:
+    """The questions, and what is known about the runs."""
+
+    def __init__(self, catalogue: Catalogue, workshop: Workshop) -> None:
+        self.catalogue = catalogue
+        self.workshop = workshop
+        self.description = description()
+
+    def routes(self) -> list[BaseRoute]:
+        """List where everything is."""
+        return [
+            Route("/api/openapi.json", self.described),
+            Route("/api/runs", self.runs),
+            Route("/api/runs/{name}/curve", self.curve),
+            Route("/api/runs/{name}/ledger", self.ledger),
+            Route("/api/comparisons/{name}/report", self.report),
+            Route("/api/generate/stream", self.stream, methods=["POST"]),
+            *(Route(f"/api/{name}", self._answering(answer), methods=["POST"]) for name, answer in ANSWERS.items()),
+        ]
+
+    async def described(self, request: Request) -> Response:
+        """Describe the API."""
+        return JSONResponse(self.description)
+
+    async def runs(self, request: Request) -> Response:
+        """Describe all that is served."""
+        return JSONResponse(dataclasses.asdict(await run_in_threadpool(self.catalogue.describe)))
+
+    async def curve(self, request: Request) -> Response:
+        """Give the scores that a run has logged."""
+        found = await run_in_threadpool(self.catalogue.curve, request.path_params["name"])
+        return JSONResponse(dataclasses.asdict(found))
+
+    async def ledger(self, request: Request) -> Response:
+        """Account for the parameters of a run."""
+        return JSONResponse(await run_in_threadpool(self.catalogue.ledger, request.path_params["name"]))
+
+    async def report(self, request: Request) -> Response:
+        """Show the report of a comparison, which may do nothing."""
+        page = await run_in_threadpool(self.catalogue.report, request.path_params["name"])
+        return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
+
+    def _answering(self, answer: Callable[[Run, Any], Any]) -> Callable[[Request], Any]:
+        kind = question_of(answer)
+
+        async def endpoint(request: Request) -> Response:
+            asked: Any = questions.read(kind, await _json(request))
+            self.catalogue.require(asked.run)
+            found = await self.workshop.do(lambda: answer(self.catalogue.run(asked.run), asked), request.receive)
+            return JSONResponse(_plain(found))
+
+        return endpoint
+
+    async def stream(self, request: Request) -> Response:
+        """Continue a prompt, one line of JSON a token."""
+        asked = questions.read(questions.Stream, await _json(request))
+        self.catalogue.require(asked.run)
+        work = self.workshop.begin(lambda: stream_answer(self.catalogue.run(asked.run), asked))
+        return Lines(work, asked)
+
+
+async def _json(request: Request) -> Any:
+    """Read a JSON body. Only JSON: a foreign page cannot send that without asking us first, and we never agree."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
+    try:
+        return json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise UserError("the request is no valid JSON") from None
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, list):
+        return [_plain(item) for item in found]
+    return dataclasses.asdict(found)
+
+
+class Lines(Response):
+    """A generation as it grows: JSON lines, until it is whole or the client has gone."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, work: Work[Written], asked: questions.Stream) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self.work = work
+        self.asked = asked
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send line after line; what is wrong with the question is said before the first one."""
+        try:
+            async with gone(receive) as left:
+                left.add_done_callback(lambda _: self.work.call_off())
+                results = aiter(self.work)
+                first = await anext(results)
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+
+                async def tell(**line: Any) -> None:
+                    body = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+
+                try:
+                    text, tokens = await self._written(first, results, tell)
+                    whole = Generation(self.asked.prompt, self.asked.prompt + text, tokens, self.asked.seed)
+                    await tell(generation=dataclasses.asdict(whole))
+                except Stopped:
+                    return  # the client has gone, or the server is closing
+                except UserError as problem:
+                    await tell(error=str(problem))
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self.work.call_off()
+
+    async def _written(self, first: Written, rest: AsyncIterator[Written], tell: Any) -> tuple[str, int]:
+        text, tokens = "", 0
+        written: Written | None = first
+        while written is not None:
+            text, tokens = text + written.text, tokens + (not written.end)
+            await tell(written=dataclasses.asdict(written))
+            written = await anext(rest, None)
+        return text, tokens

@@ -1,0 +1,213 @@
+"""The runs and comparisons that are served, by name.
+
+The list is made when the server starts. A client names an entry of it or gets nothing: no path that a
+client sends ever reaches the disk.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from greffon.errors import UserError
+from greffon.ledger import params_of_run
+from greffon.run import Run, read_json
+from greffon.summary import show
+from greffon.web.curves import Curve, curve
+
+LIVE_SECONDS = 180.0
+"""A training that has written nothing for so long has stopped: it saves at least every two minutes."""
+
+ABILITIES = {
+    "causal": ("generate", "embed", "attention"),
+    "masked": ("fill", "embed", "attention"),
+    "classify": ("classify", "occlude", "embed", "attention"),
+    "seq2seq": ("translate", "attention"),
+}
+
+
+class Unknown(Exception):  # noqa: N818 - the client's mistake, not ours
+    """A client named something that is not served."""
+
+
+@dataclass(frozen=True)
+class ServedRun:
+    """A run as a client sees it; `problem` says what is wrong with one that cannot be read."""
+
+    name: str
+    state: Literal["training", "finished", "stopped", "damaged"]
+    objective: str
+    preset: str
+    abilities: tuple[str, ...]
+    """What can be asked of it; nothing as long as it has no weights."""
+    parameters: int
+    vocabulary: int
+    layers: int
+    heads: int
+    width: int
+    context: int
+    labels: tuple[str, ...]
+    steps_done: int
+    steps: int
+    seconds: float
+    scores: dict[str, float | None]
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class ServedComparison:
+    """A comparison as a client sees it; without a verdict it is still being made."""
+
+    name: str
+    verdict: str | None
+    arms: dict[str, float]
+    """Mean test accuracy."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """All that is served."""
+
+    version: str
+    runs: list[ServedRun]
+    comparisons: list[ServedComparison]
+
+
+class Catalogue:
+    """The allow-list: `Catalogue(["runs/body", "runs/verdict"])`."""
+
+    def __init__(self, paths: Sequence[str | Path | Run]) -> None:
+        if not paths:
+            raise UserError("nothing to serve; name at least one run")
+        self._runs: dict[str, Path] = {}
+        self._comparisons: dict[str, Path] = {}
+        self._opened: dict[str, tuple[int, Run]] = {}
+        self._described: dict[str, tuple[tuple[int, ...], ServedRun]] = {}
+        self._curves: dict[str, tuple[tuple[int, int], Curve]] = {}
+        self._lock = threading.RLock()
+        for given in paths:
+            path = given.path if isinstance(given, Run) else Path(given)
+            kind = self._runs
+            if (path / "comparison.json").is_file():
+                kind = self._comparisons
+            else:
+                Run.open(path)  # or say why it is none
+            if path.resolve() not in kind.values():
+                kind[self._free_name(path.resolve().name or "run")] = path.resolve()
+
+    def _free_name(self, name: str) -> str:
+        taken = self._runs.keys() | self._comparisons.keys()
+        names = (name if number == 1 else f"{name}-{number}" for number in range(1, len(taken) + 2))
+        return next(free for free in names if free not in taken)
+
+    def require(self, name: str) -> Path:
+        """Look a run up, without touching the disk."""
+        if name not in self._runs:
+            raise Unknown(f"no run of the name {name[:80]!r} is served; GET /api/runs lists those that are")
+        return self._runs[name]
+
+    def run(self, name: str) -> Run:
+        """Open a run by its name; again if its recipe has changed, as it does when a training begins."""
+        path = self.require(name)
+        changed = _changed(path / "recipe.json")
+        with self._lock:
+            before = self._opened.get(name)
+            if before is not None and before[0] == changed:
+                return before[1]
+            run = Run.open(path)
+            self._opened[name] = (changed, run)
+            return run
+
+    def curve(self, name: str) -> Curve:
+        """Return what a run has logged so far."""
+        run = self.run(name)
+        file = run.path / "metrics.jsonl"
+        stamp = (_changed(file), _changed(run.path / "recipe.json"))
+        with self._lock:
+            before = self._curves.get(name)
+            if before is None or before[0] != stamp:
+                self._curves[name] = (stamp, curve(run.metrics(), run.recipe.training.steps))
+            return self._curves[name][1]
+
+    def ledger(self, name: str) -> dict[str, Any]:
+        """Account for every parameter of a run."""
+        return params_of_run(self.run(name)).as_dict()
+
+    def report(self, name: str) -> str:
+        """Return the report of a comparison."""
+        if name not in self._comparisons:
+            raise Unknown(f"no comparison of the name {name[:80]!r} is served")
+        try:
+            return (self._comparisons[name] / "report.html").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise Unknown(f"the comparison {name!r} has no report yet") from None
+
+    def describe(self) -> Served:
+        """Describe all that is served."""
+        from greffon import __version__
+
+        return Served(
+            __version__,
+            [self._describe_run(name) for name in self._runs],
+            [self._describe_comparison(name) for name in self._comparisons],
+        )
+
+    def _describe_run(self, name: str) -> ServedRun:
+        path = self._runs[name]
+        files = ("recipe.json", "metrics.jsonl", "manifest.json", "finished", "model.safetensors", "checkpoints")
+        stamp = tuple(_changed(path / file) for file in files)
+        # "Training" wears off with time, so it is looked at anew; the rest changes with the files.
+        live = time.time() - max(stamp) / 1e9 < LIVE_SECONDS
+        with self._lock:
+            before = self._described.get(name)
+            if before is not None and before[0] == (*stamp, live):
+                return before[1]
+            try:
+                described = _describe(name, self.run(name), live)
+            except UserError as problem:
+                described = ServedRun(name, "damaged", "", "", (), 0, 0, 0, 0, 0, 0, (), 0, 0, 0.0, {}, str(problem))
+            self._described[name] = ((*stamp, live), described)
+            return described
+
+    def _describe_comparison(self, name: str) -> ServedComparison:
+        file = self._comparisons[name] / "results.json"
+        try:
+            results = read_json(file) if file.is_file() else {}
+            arms = {arm: float(found["test_accuracy"]["mean"]) for arm, found in results.get("arms", {}).items()}
+        except (UserError, KeyError, TypeError, ValueError):
+            return ServedComparison(name, None, {})
+        return ServedComparison(name, results.get("verdict"), arms)
+
+
+def _describe(name: str, run: Run, live: bool) -> ServedRun:
+    summary, shape = show(run), run.recipe.shape
+    scores = {key: value for key, value in summary.scores.items() if isinstance(value, int | float)}
+    metrics_step = max((entry.get("step", 0) for entry in run.metrics()), default=0)
+    return ServedRun(
+        name=name,
+        state="finished" if run.finished else "training" if live else "stopped",
+        objective=summary.objective,
+        preset=summary.preset,
+        abilities=ABILITIES[summary.objective] if run.has_model else (),
+        parameters=summary.parameters,
+        vocabulary=summary.vocabulary,
+        layers=shape.layers,
+        heads=shape.heads,
+        width=shape.width,
+        context=shape.context,
+        labels=summary.labels,
+        steps_done=metrics_step,
+        steps=summary.steps,
+        seconds=summary.seconds,
+        scores={key: value if math.isfinite(value) else None for key, value in scores.items()},
+    )
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,54 @@
+"""What a training has logged, thinned out so that a chart can be drawn from it again and again."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MOST_POINTS = 400
+"""More than a screen has room for."""
+
+Point = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Scores of one run by name, each a list of (step, seconds, value); `loss` is that of training."""
+
+    steps: int
+    training: dict[str, list[Point]]
+    held_out: dict[str, list[Point]]
+
+
+def curve(metrics: Sequence[Mapping[str, Any]], steps: int) -> Curve:
+    """Gather the scores of a run from its metrics."""
+    training: dict[str, list[Point]] = {}
+    held_out: dict[str, list[Point]] = {}
+    for entry in metrics:
+        if not {"step", "seconds"} <= entry.keys() or "averaged" in entry:
+            continue  # the mean of several weights is no point of their curve
+        where = float(entry["step"]), float(entry["seconds"])
+        if _finite(entry.get("loss")):
+            training.setdefault("loss", []).append((*where, float(entry["loss"])))
+        for name, value in entry.get("held_out", {}).items():
+            if _finite(value):
+                held_out.setdefault(name, []).append((*where, float(value)))
+    return Curve(
+        steps,
+        {name: thinned(points) for name, points in training.items()},
+        {name: thinned(points) for name, points in held_out.items()},
+    )
+
+
+def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+    """Put neighbours together by their mean until few enough are left; the last one is kept as it is."""
+    if len(points) <= most:
+        return list(points)
+    *rest, last = points
+    return [tuple(part.mean(axis=0).tolist()) for part in np.array_split(np.array(rest), most - 1)] + [last]
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

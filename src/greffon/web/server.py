@@ -1,0 +1,102 @@
+"""The server itself: a socket, and patience that ends."""
+
+import asyncio
+import errno
+import ipaddress
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from greffon.errors import UserError
+from greffon.progress import say
+from greffon.run import Run
+from greffon.web.app import make_app
+from greffon.web.catalogue import Catalogue
+from greffon.web.limits import DEFAULT, Limits
+
+
+def run_server(runs: Sequence[str | Path | Run], host: str, port: int) -> None:
+    """Say where the page is, and serve it until Ctrl-C."""
+    catalogue = Catalogue(runs)
+    with listen(host, port) as listener:
+        address, number = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        say(f"greffon is at http://{shown}:{number} (Ctrl-C stops it)")
+        if not ipaddress.ip_address(address).is_loopback:
+            say("warning: everybody who can reach this address can use the runs; there is no password")
+        make_server(catalogue, hosts=[host, socket.gethostname()]).run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take the port, or say why it cannot be had."""
+    if not 0 <= port <= 65535:
+        raise UserError(f"port is {port}; choose a number from 0 (any free one) to 65535")
+    try:
+        (family, _, _, _, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return socket.create_server((str(address[0]), int(address[1])), family=family, backlog=256)
+    except socket.gaierror:
+        raise UserError(f"there is no host {host!r}; give an address of this machine, such as 127.0.0.1") from None
+    except OSError as problem:
+        if problem.errno == errno.EADDRINUSE:
+            raise UserError(f"port {port} is taken; choose another with --port, or 0 for any free one") from None
+        raise UserError(f"cannot listen on {host}, port {port}: {problem.strerror}; choose others") from None
+
+
+def make_server(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Sequence[str] = ()) -> uvicorn.Server:
+    """Make a server that has yet to run."""
+
+    class Protocol(ReadDeadline):
+        seconds = limits.read_seconds
+
+    config = uvicorn.Config(
+        make_app(catalogue, limits, hosts),
+        http=Protocol,
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=2,
+    )
+    return uvicorn.Server(config)
+
+
+class ReadDeadline(H11Protocol):
+    """HTTP whose clients have so many seconds to ask; one that says nothing, or half of it, is cut off.
+
+    This is about the head of a request; its body is read by the application, which has the same patience.
+    """
+
+    seconds: float
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on waiting until a request is there."""
+        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            self._wait()
+        else:
+            self._wait_no_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the client."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(self.seconds, self.transport.close)
+
+    def _wait_no_more(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,29 @@
+"""One set of tiny runs of every kind for all tests of the page."""
+
+from collections.abc import Iterator
+
+import pytest
+from serving import Kinds
+from starlette.testclient import TestClient
+
+import greffon
+from greffon.web.app import make_app
+from greffon.web.catalogue import Catalogue
+from tiny import SHAPE, TinyRuns
+
+
+@pytest.fixture(scope="session")
+def kinds(tiny: TinyRuns) -> Kinds:
+    # Long enough to write words rather than pieces of characters.
+    shape = {**SHAPE, "rows": 8, "steps": 60, "quiet": True}
+    out = tiny.folder / "web" / "causal"
+    causal = greffon.pretrain([tiny.text], out=out, tokenizer=tiny.causal.path, **shape)
+    out = tiny.folder / "verdict"
+    made = greffon.compare([tiny.causal], train=tiny.table, seeds=1, epochs=1, jobs=1, out=out, quiet=True)
+    return Kinds(causal, tiny.masked, tiny.classifier, tiny.translator, made.path)
+
+
+@pytest.fixture(scope="session")
+def client(kinds: Kinds) -> Iterator[TestClient]:
+    with TestClient(make_app(Catalogue(kinds.paths)), base_url="http://127.0.0.1:8000") as client:
+        yield client
