@@ -6,6 +6,8 @@ import hypothesis
 import pytest
 import torch
 
+from tiny import TinyRuns
+
 # A shared machine may stall any single example; the order of examples is the same everywhere.
 hypothesis.settings.register_profile("greffon", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("greffon")
@@ -36,3 +38,9 @@ def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyRuns:
+    """Small runs of every kind, to look inside."""
+    return TinyRuns(tmp_path_factory.mktemp("tiny"))

@@ -21,7 +21,7 @@ LAYERS = [
     {"train"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
     {"report", "arms", "embedding", "translation"},
-    {"evaluation"},
+    {"evaluation", "attending"},
     {"experiment"},
     {"demonstration", "translation_demo"},
     {"cli", "web"},

@@ -11,7 +11,7 @@ import torch
 from greffon.beam import Hypothesis, Search, Vocabulary, search_all, search_batch
 from greffon.config import Shape
 from greffon.errors import UserError
-from greffon.nn.attention import Attention
+from greffon.nn.attention import Attention, watching
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.masks import PADDING
@@ -109,8 +109,16 @@ def test_logits_equal_marians() -> None:
     ours = model.head(model.body(tokens, target, real))
     torch.testing.assert_close(ours, found, atol=1e-5, rtol=1e-5)
     seen = theirs(input_ids=tokens[:1, :4], decoder_input_ids=target[:1], output_attentions=True)
-    weights = model.body.source_weights(tokens[:1, :4], target[:1])
-    torch.testing.assert_close(weights, torch.stack(seen.cross_attentions), atol=1e-5, rtol=1e-4)
+    with watching() as weights:
+        model.body(tokens[:1, :4], target[:1])
+    encoder, decoder = model.body.encoder.blocks, model.body.decoder.blocks
+    for layers, expected in (
+        ([block.attention for block in encoder], seen.encoder_attentions),
+        ([block.attention for block in decoder], seen.decoder_attentions),
+        ([block.cross for block in decoder], seen.cross_attentions),
+    ):
+        for layer, theirs_there in zip(layers, expected, strict=True):
+            torch.testing.assert_close(weights[layer], theirs_there, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(4))

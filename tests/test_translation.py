@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import greffon
@@ -99,15 +98,6 @@ def test_evaluation_gives_the_scores_of_the_contract(run: Run, folder: Path, tmp
         greffon.evaluate(run, source=tmp_path / "a", target=tmp_path / "a")
     with pytest.raises(UserError, match="give the pairs once"):
         greffon.evaluate(run, source=folder / "valid.en")
-
-
-def test_attention_over_the_source_can_be_looked_at(run: Run) -> None:
-    seen = greffon.source_attention(run, "two red dog")
-    assert "".join(seen.source) == "two red dog</s>"
-    assert "".join(seen.target) == "deux rouge chien</s>"
-    assert seen.weights.shape == (1, 2, len(seen.target), len(seen.source))
-    np.testing.assert_allclose(seen.weights.sum(axis=-1), 1, atol=1e-5)
-    assert greffon.source_attention(run, "two", "un").target[-1] == "</s>"
 
 
 def test_the_command_line_says_the_same(run: Run, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

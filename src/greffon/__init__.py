@@ -28,7 +28,7 @@ _HOME = {
     "word_vectors": "embedding",
     "translate": "translation",
     "translate_best": "translation",
-    "source_attention": "translation",
+    "attention": "attending",
     "params": "ledger",
     "show": "summary",
     "Run": "run",
@@ -56,6 +56,7 @@ _HOME = {
 __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
+    from greffon.attending import attention as attention
     from greffon.config import Graft as Graft
     from greffon.config import Masking as Masking
     from greffon.config import Recipe as Recipe
@@ -93,7 +94,6 @@ if TYPE_CHECKING:
     from greffon.summary import show as show
     from greffon.text.tokenizer import Tokenizer as Tokenizer
     from greffon.tokenizing import tokenizer as tokenizer
-    from greffon.translation import source_attention as source_attention
     from greffon.translation import translate as translate
     from greffon.translation import translate_best as translate_best
     from greffon.translation_demo import demo_translation as demo_translation

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from greffon.beam import Hypothesis, Search, search_all
 from greffon.bleu import sacrebleu, translation_scores
 from greffon.errors import UserError
-from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.predict import load
 from greffon.run import Run
 from greffon.scoring import longest_target, translation_vocabulary
@@ -115,31 +113,3 @@ def evaluate_pairs(
             raise UserError(f"{where}: one side of pair {number} is empty; fill it, or remove the pair on both sides")
     made = translate(run, [left for left, _ in pairs], beam=beam, length_penalty=length_penalty)
     return translation_scores([one.translation for one in made], [right for _, right in pairs])
-
-
-@dataclass(frozen=True, eq=False)
-class SourceAttention:
-    """Where each written token looked: weights (layers, heads, target tokens, source tokens)."""
-
-    source: list[str]
-    target: list[str]
-    weights: np.ndarray
-
-
-@torch.no_grad()
-def source_attention(run: str | Path | Run, text: str, translation: str | None = None) -> SourceAttention:
-    """Return the attention of a translation, the run's own unless one is given, over its source."""
-    run = translator(run)
-    if not text.strip():
-        raise UserError("an empty text has nothing to look at; give a sentence")
-    if translation is None:
-        translation = translate(run, text)[0].translation
-    tokenizer, model = run.tokenizer, load(run)
-    assert isinstance(model.body, EncoderDecoder)
-    room = run.recipe.shape.context - 1
-    left, right = (tokenizer.encode(side)[:room] for side in (text, translation))
-    source = torch.tensor([[*left, tokenizer.end]])
-    target = torch.tensor([[tokenizer.start, *right]])  # each position writes the next token
-    weights = model.body.source_weights(source, target)[:, 0]
-    names = [[tokenizer.token(id) for id in (*ids, tokenizer.end)] for ids in (left, right)]
-    return SourceAttention(names[0], names[1], weights.numpy())

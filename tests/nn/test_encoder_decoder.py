@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from greffon.config import Shape
-from greffon.nn.attention import Attention
+from greffon.nn.attention import Attention, watching
 from greffon.nn.blocks import CrossBlock
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.masks import PADDING, square
@@ -151,19 +151,29 @@ def test_reading_on_equals_reading_at_once_with_beams_that_share_their_source(sh
 
 @torch.no_grad()
 @pytest.mark.parametrize("shape", SHAPES)
-def test_source_weights_are_those_the_values_were_mixed_by(shape: Shape) -> None:
+def test_the_weights_seen_are_those_the_values_were_mixed_by(shape: Shape) -> None:
     body = make(shape)
     source, target = rows(2, 8), rows(2, 5)
-    weights = body.source_weights(source, target)
-    assert weights.shape == (2, 2, 2, 5, 8)
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(2, 2, 2, 5))
     block = body.decoder.blocks[0]
     assert isinstance(block, CrossBlock)
-    seen = []
-    block.cross.out.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
-    body(source, target)
+    mixed = []
+    block.cross.out.register_forward_pre_hook(lambda module, inputs: mixed.append(inputs[0]))
+    with watching() as seen:
+        body(source, target)
+    assert len(seen) == 2 + 2 * 2
+    weights = seen[block.cross]
+    assert weights.shape == (2, 2, 5, 8)
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(2, 2, 5))
     _, values = body.encode(source).layers[0]
-    torch.testing.assert_close((weights[0] @ values).transpose(1, 2).flatten(2), seen[0], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close((weights @ values).transpose(1, 2).flatten(2), mixed[0], atol=1e-5, rtol=1e-4)
+
+
+def test_watching_ends_with_its_block() -> None:
+    body = make(TINY)
+    with watching() as seen:
+        pass
+    body(rows(1, 3), rows(1, 3))
+    assert not seen
 
 
 def test_one_embedding_serves_both_sides() -> None:

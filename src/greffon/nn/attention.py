@@ -1,10 +1,28 @@
 """Multi-head attention, and the memory that lets a decoder read on without starting over."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from greffon.nn.masks import square
 from greffon.nn.positions import rotate
+
+_seen: ContextVar["dict[Attention, Tensor] | None"] = ContextVar("seen", default=None)
+
+
+@contextmanager
+def watching() -> Iterator["dict[Attention, Tensor]"]:
+    """Note the weights (B, H, Q, K) of each attention that is computed meanwhile, in this thread alone."""
+    seen: dict[Attention, Tensor] = {}
+    before = _seen.set(seen)
+    try:
+        yield seen
+    finally:
+        _seen.reset(before)
 
 
 class KeyValues:
@@ -63,6 +81,8 @@ class Attention(nn.Module):
 
     def read(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """Mix the values by how well keys answer queries; `causal` stands for the plain square mask."""
+        if (seen := _seen.get()) is not None:
+            seen[self] = self.weights(queries, keys, square(queries.shape[2], device=keys.device) if causal else mask)
         # No dropout on the weights: it would rule out the fused kernel, and halve the speed on CPUs.
         mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=causal)
         mixed = mixed.transpose(1, 2).flatten(2)  # (B, H, T, D) → (B, T, W)

@@ -135,7 +135,3 @@ class CrossBlock(Block):
 
         x = self.beside(x, self.cross_norm, read)
         return self.beside(x, self.feed_forward_norm, self.feed_forward)
-
-    def source_weights(self, x: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
-        """Say how much each position, before it reads its source, will look where: (B, H, T, S)."""
-        return self.cross.weights(self.cross.queries(x if self.post_norm else self.cross_norm(x), None), keys, mask)

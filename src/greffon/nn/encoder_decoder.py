@@ -108,17 +108,6 @@ class EncoderDecoder(nn.Module):
         out: Tensor = self.decoder.norm(x)
         return out
 
-    def source_weights(self, source: Tensor, target: Tensor) -> Tensor:
-        """Return how much each target position looks at each source position: (layers, N, H, T, S)."""
-        read = self.encode(source)
-        x, rotation = self._embed(target, 0)
-        weights = []
-        for block, (keys, values) in zip(self._blocks, read.layers, strict=True):
-            x = block.attend(x, None, rotation, True, None)
-            weights.append(block.source_weights(x, keys, read.mask))
-            x = block.read_source(x, keys, values, read.mask)
-        return torch.stack(weights)
-
     def remember(self, source: Source, beams: int, length: int) -> TargetMemory:
         """Make an empty memory for `beams` targets of up to `length` tokens for each sentence."""
         rows, heads = beams * len(source.layers[0][0]), self.shape.heads
