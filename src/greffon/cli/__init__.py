@@ -25,6 +25,7 @@ COMMANDS = {
     "translate": "translate sentences with a seq2seq run",
     "params": "account for every parameter of a run or a preset",
     "show": "tell what a run is",
+    "draw": "pictures: masks, positions, attention, costs, lengths, curves, texts on a plane",
     "demo": "the main job on real text that arrives with the install",
 }
 
