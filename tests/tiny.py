@@ -49,6 +49,18 @@ class TinyRuns:
         return self.body("learned", positions="learned")
 
     @cached_property
+    def none(self) -> Run:
+        return self.body("none", positions="none")
+
+    @cached_property
+    def long(self) -> Path:
+        """Texts of more than four contexts."""
+        words = self.text.read_text(encoding="utf-8").split()
+        path = self.folder / "long.txt"
+        path.write_text("".join(" ".join(words[i::5][:250]) + "\n" for i in range(5)), encoding="utf-8")
+        return path
+
+    @cached_property
     def masked(self) -> Run:
         return self.body("masked", objective="masked", positions="sinusoidal")
 

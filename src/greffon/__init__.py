@@ -31,6 +31,16 @@ _HOME = {
     "translate": "translation",
     "translate_best": "translation",
     "attention": "attending",
+    "draw": "pictures",
+    "mask_figure": "pictures.masks",
+    "positions_figure": "pictures.positions",
+    "attention_figure": "pictures.heads",
+    "complexity_figure": "pictures.costs",
+    "layer_costs": "costs",
+    "extrapolation_figure": "pictures.extrapolation",
+    "loss_by_position": "by_position",
+    "curves_figure": "pictures.curves",
+    "embeddings_figure": "pictures.plane",
     "params": "ledger",
     "serve": "web",
     "show": "summary",
@@ -60,11 +70,13 @@ __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
     from greffon.attending import attention as attention
+    from greffon.by_position import loss_by_position as loss_by_position
     from greffon.config import Graft as Graft
     from greffon.config import Masking as Masking
     from greffon.config import Recipe as Recipe
     from greffon.config import Shape as Shape
     from greffon.config import Training as Training
+    from greffon.costs import layer_costs as layer_costs
     from greffon.demonstration import demo as demo
     from greffon.embedding import embed as embed
     from greffon.embedding import nearest as nearest
@@ -87,6 +99,14 @@ if TYPE_CHECKING:
     from greffon.objectives.masked import Masked as Masked
     from greffon.objectives.seq2seq import Seq2Seq as Seq2Seq
     from greffon.occlusion import occlude as occlude
+    from greffon.pictures import draw as draw
+    from greffon.pictures.costs import complexity_figure as complexity_figure
+    from greffon.pictures.curves import curves_figure as curves_figure
+    from greffon.pictures.extrapolation import extrapolation_figure as extrapolation_figure
+    from greffon.pictures.heads import attention_figure as attention_figure
+    from greffon.pictures.masks import mask_figure as mask_figure
+    from greffon.pictures.plane import embeddings_figure as embeddings_figure
+    from greffon.pictures.positions import positions_figure as positions_figure
     from greffon.predict import classify as classify
     from greffon.predict import fill as fill
     from greffon.predict import generate as generate

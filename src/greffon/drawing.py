@@ -5,15 +5,17 @@ inches and points, so that text keeps its size whatever the width of the figure.
 """
 
 import os
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from greffon.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 # Without these the files would hold a date or a version, and the same results another file.
@@ -43,6 +45,17 @@ class Style:
         return {"color": colour, "linestyle": self.dashes, "linewidth": self.weight}
 
 
+LINES = (
+    Style("#0a5c7a", "#5cc3e8", "o", "-"),
+    Style("#7a3b8f", "#cf9be0", "^", (0, (7, 1.5, 1.5, 1.5))),
+    Style("#3f7a2c", "#9fd488", "D", (0, (2, 1))),
+    Style("#9c2f4d", "#f08fa8", "v", (0, (9, 2))),
+    Style("#c4651a", "#f0a35e", "s", (0, (4, 1.6))),
+    Style("#4a4a46", "#c9c9c4", "P", (0, (1, 1.2))),
+)
+"""Lines of equal standing, in the order in which they are taken."""
+
+
 @dataclass(frozen=True)
 class Name:
     """A line's name and value, and the height at which the line ends."""
@@ -59,24 +72,88 @@ def inks(dark: bool) -> tuple[str, str, str]:
 
 def canvas(dark: bool, width: float) -> tuple["Figure", "Axes"]:
     """An empty figure with one pair of axes."""
+    figure = _blank(width, _PLOT + _TOP + _AXIS, inks(dark)[2])
+    axes = figure.add_subplot()
+    dress(axes, dark)
+    axes.spines["left"].set_visible(False)
+    return figure, axes
+
+
+def _blank(width: float, height: float, paper: str) -> "Figure":
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise UserError("drawing a figure needs matplotlib; install it with: pip install 'greffon[compare]'") from error
-    ink, soft, paper = inks(dark)
-    figure = Figure(figsize=(width, _PLOT + _TOP + _AXIS), facecolor=paper)
+    figure = Figure(figsize=(width, height), facecolor=paper)
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot(facecolor=paper)
-    axes.grid(axis="y", color=soft, alpha=0.25, linewidth=0.7)
+    return figure
+
+
+def dress(axes: "Axes", dark: bool = False, grid: Literal["x", "y", "both"] | None = "y") -> None:
+    """Give axes the inks, the sizes and the grid of the house."""
+    ink, soft, paper = inks(dark)
+    axes.set_facecolor(paper)
+    if grid is not None:
+        axes.grid(axis=grid, color=soft, alpha=0.25, linewidth=0.7)
     axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(soft)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["bottom", "left"]].set_color(soft)
     axes.tick_params(axis="both", colors=ink, labelsize=_SIZE, length=0, pad=5)
     axes.tick_params(axis="x", length=3, color=soft)
     for label in (axes.xaxis.label, axes.yaxis.label):
         label.set(color=ink, fontsize=_SIZE)
-    return figure, axes
+    axes.title.set(color=ink, fontsize=_SIZE)
+
+
+def sheet(width: float, height: float, title: str, note: str) -> "Figure":
+    """An empty figure under a heading; it makes room for the words of all axes that are put on it."""
+    ink, soft, paper = inks(dark=False)
+    figure = _blank(width, height, paper)
+    width = max(width, text_width(title, 12) + 0.3)
+    lines = textwrap.wrap(note, int(16 * width))
+    top = 0.44 + 0.16 * len(lines)
+    figure.set_size_inches(width, height + top)
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, height / (height + top)), w_pad=0.1, h_pad=0.1)
+    head: dict[str, Any] = {"transform": figure.dpi_scale_trans, "va": "top", "in_layout": False}
+    figure.text(0.14, height + top - 0.13, title, color=ink, fontsize=12, fontweight="bold", **head)
+    figure.text(0.14, height + top - 0.40, "\n".join(lines), color=soft, fontsize=8.3, **head)
+    return figure
+
+
+def key_below(figure: "Figure", handles: Sequence[Any], columns: int) -> None:
+    """Say under the axes what the signs mean."""
+    figure.legend(
+        handles=handles,
+        loc="outside lower left",
+        ncols=columns,
+        frameon=False,
+        fontsize=8.6,
+        labelcolor=inks(dark=False)[0],
+        handlelength=3.2,
+        columnspacing=1.8,
+    )
+
+
+def shades() -> "Colormap":
+    """White to ink through the blue of the house: darker is more, in grey as in colour."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("greffon", ["#ffffff", "#8fc1d6", "#2f86a8", "#0a5c7a", "#04222e"])
+
+
+def plain(text: str, longest: int = 18) -> str:
+    """A token as a figure can show it: a dot for its space, no sign that the font lacks, not too long.
+
+    >>> plain(" chat"), plain("a\\n")
+    ('·chat', 'a↵')
+    """
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    known = get_font(findfont(FontProperties())).get_charmap()
+    text = text.replace(" ", "·").replace("\n", "↵").replace("\t", "→")
+    text = "".join(sign if ord(sign) in known else "□" for sign in text)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def pad(axes: "Axes", low: float, high: float) -> None:
@@ -93,7 +170,7 @@ def finish(figure: "Figure", axes: "Axes", title: str, note: str, names: Sequenc
     rows = (1 if key else 0) if wide else len(names) + len(key)
     height = _TOP + _PLOT + _AXIS + rows * _ROW
     figure.set_figheight(height)
-    longest = max((_text_width(name.text) for name in names), default=0.0)
+    longest = max((text_width(name.text) for name in names), default=0.0)
     figure.subplots_adjust(
         left=0.62 / width,
         right=1 - (longest + 0.46 if wide else 0.2) / width,
@@ -121,12 +198,12 @@ def finish(figure: "Figure", axes: "Axes", title: str, note: str, names: Sequenc
         )
 
 
-def _text_width(text: str) -> float:
-    """Inches that a bold name takes."""
+def text_width(text: str, size: float = _SIZE, weight: str = "bold") -> float:
+    """Inches that a name takes."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    path = TextPath((0, 0), text, prop=FontProperties(weight="bold", size=_SIZE))
+    path = TextPath((0, 0), text, prop=FontProperties(weight=weight, size=size))
     return float(path.get_extents().width) / 72
 
 
@@ -178,16 +255,21 @@ def spread(values: Sequence[float], gap: float, low: float, high: float) -> list
     return places
 
 
+def check_name(path: Path) -> Path:
+    """Refuse a name that no figure can be written under."""
+    if path.suffix not in _METADATA:
+        raise UserError(f"cannot draw {path}: choose a name that ends in {', '.join(_METADATA)}")
+    return path
+
+
 def save(figure: "Figure", path: Path | str, dpi: int = 180) -> Path:
     """Write the figure whole or not at all; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
-    path = Path(path)
-    if path.suffix not in _METADATA:
-        raise UserError(f"cannot draw {path}: choose a name that ends in {', '.join(_METADATA)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = check_name(Path(path))
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with rc_context({"svg.hashsalt": "greffon"}):
             figure.savefig(beside, format=path.suffix[1:], dpi=dpi, metadata=_METADATA[path.suffix])
         beside.replace(path)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from greffon.drawing import Name, Style, canvas, finish, inks, pad, save
+from greffon.drawing import LINES, Name, Style, canvas, finish, inks, pad, save
 from greffon.yardstick import FROZEN, frozen_name
 
 if TYPE_CHECKING:
@@ -20,12 +20,7 @@ __all__ = ["accuracy_figure", "labels_figure", "save"]
 _WIDE = 8.0
 _LONGEST_NAME = 20
 _SCRATCH = Style("#c4651a", "#f0a35e", "s", (0, (4, 1.6)))
-_PRETRAINED = (
-    Style("#0a5c7a", "#5cc3e8", "o", "-"),
-    Style("#7a3b8f", "#cf9be0", "^", (0, (7, 1.5, 1.5, 1.5))),
-    Style("#3f7a2c", "#9fd488", "D", (0, (2, 1))),
-    Style("#9c2f4d", "#f08fa8", "v", (0, (9, 2))),
-)
+_PRETRAINED = LINES[:4]
 _TFIDF = Style("#4a4a46", "#c9c9c4", "P", (0, (5, 3)), weight=1.6)
 _MAJORITY = Style("#83837e", "#98989a", "x", (0, (1, 2)), weight=1.1)
 

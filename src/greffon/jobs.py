@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -92,6 +92,18 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
         f"text: {sum(map(len, stores)):,} documents, {sum(map(len, trains)):,} tokens to train on; "
         f"{kept:,} document{'s' * (kept != 1)} held out",
     )
+
+
+def held_out_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndarray]:
+    """Read the documents that a pretraining recipe holds out, whole: [start] + ids + [end]."""
+    data = recipe.data
+    if data.valid:
+        store = open_store(data.valid, tokenizer, data.text_column)
+        yield from map(store.document, range(len(store)))
+        return
+    for source in [(source,) for source in data.train] if data.mix else [data.train]:
+        store = open_store(source, tokenizer, data.text_column)
+        yield from (store.document(int(i)) for i in _hold_out(store, source, recipe.training.seed))
 
 
 def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray:

@@ -27,6 +27,7 @@ COMMANDS = {
     "params": "account for every parameter of a run or a preset",
     "show": "tell what a run is",
     "serve": "a local page over runs: ask them, look inside, watch them train",
+    "draw": "pictures: masks, positions, attention, costs, lengths, curves, texts on a plane",
     "demo": "the main job on real text that arrives with the install",
 }
 

@@ -236,6 +236,6 @@ def _reword(said: str, meant: list[str]) -> str:
         if not found[1].startswith("-"):
             return f"unexpected word {found[1]!r}; put a text with spaces in quotes"
         return f"unknown option {found[1]}" + (f"; did you mean {meant[0]}?" if meant else "")
-    if found := re.match(r"Missing from greffon \w+: (\S+)", said):
+    if found := re.match(r"Missing from greffon [\w ]+: (\S+)", said):
         return f"{found[1]} is missing"
     return said.rstrip(".:")
