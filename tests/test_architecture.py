@@ -20,7 +20,7 @@ LAYERS = [
     {"transfer", "ledger", "pair_recipes"},
     {"train"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
-    {"report", "arms", "embedding", "translation"},
+    {"report", "arms", "embedding", "translation", "huggingface"},
     {"evaluation"},
     {"experiment"},
     {"demonstration", "translation_demo"},

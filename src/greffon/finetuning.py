@@ -173,6 +173,8 @@ def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> R
         run = Run.create(out, recipe)
         source.tokenizer.save(run.path)
         return run
+    if source.recipe.objective == "body":
+        raise UserError(f"{source.path} has no head to go on pretraining with; leave out --adapt")
     inner = out / ADAPTED
     run = Run.create(out, replace(recipe, origin=str(inner.resolve())))
     source.tokenizer.save(run.path)
@@ -193,5 +195,6 @@ def adaptation_recipe(source: Run, recipe: Recipe, training: Training, texts: Pa
         training=replace(training, seed=recipe.training.seed),
         data=Data(train=(str(texts),)),
         origin=str(source.path.resolve()),
+        imported="",
         cost={},
     )

@@ -52,7 +52,8 @@ def translate_best(
     full = [i for i, text in enumerate(texts) if text.strip()]
     limits = [longest_target(len(sources[i]), context) for i in full]
     found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
-    made = search_all(load(run), [sources[i] for i in full], limits, search, translation_vocabulary(tokenizer))
+    words = translation_vocabulary(tokenizer, run.recipe.vocabulary)
+    made = search_all(load(run), [sources[i] for i in full], limits, search, words)
     for i, hypotheses in zip(full, made, strict=True):
         found[i] = hypotheses[:best]
     return [
@@ -137,7 +138,7 @@ def source_attention(run: str | Path | Run, text: str, translation: str | None =
     tokenizer, model = run.tokenizer, load(run)
     assert isinstance(model.body, EncoderDecoder)
     room = run.recipe.shape.context - 1
-    left, right = (tokenizer.encode(side)[:room] for side in (text, translation))
+    left, right = tokenizer.encode(text)[:room], tokenizer.encode_targets([translation])[0][:room]
     source = torch.tensor([[*left, tokenizer.end]])
     target = torch.tensor([[tokenizer.start, *right]])  # each position writes the next token
     weights = model.body.source_weights(source, target)[:, 0]
