@@ -15,8 +15,8 @@ class Args:
 
     run: Run
     """The run directory."""
-    to: Literal["huggingface"]
-    """huggingface: config.json, safetensors, tokenizer and model card, for `AutoModel` and `AutoTokenizer`."""
+    to: Literal["huggingface", "onnx"]
+    """huggingface: for `AutoModel` and `AutoTokenizer`; onnx: a graph of a classifier or an encoder."""
     out: Path
     """The directory to make."""
     force: bool = False

@@ -1,6 +1,6 @@
 """The model card of an export: what it is, from what data, by which recipe, how good, and for what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ _HEADS = {
 }
 
 
-def model_card(run: Run, architecture: str, name: str) -> str:
+def model_card(run: Run, architecture: str, name: str, loading: Sequence[str] = ()) -> str:
     """Write the card of a run; only figures that were measured stand in it."""
     recipe = run.recipe
     lines = [
@@ -51,7 +51,7 @@ def model_card(run: Run, architecture: str, name: str) -> str:
         *_section("Recipe", _recipe(recipe)),
         *_section("Measured figures", _figures(run)),
         *_section("Intended use", _use(recipe)),
-        *_section("Loading", _loading(recipe)),
+        *_section("Loading", iter(["```python", *(loading or _loading(recipe)), "```"])),
     ]
     original = run.path / "card.md"
     if original.is_file():
@@ -129,9 +129,7 @@ def _use(recipe: Recipe) -> Iterator[str]:
 
 
 def _loading(recipe: Recipe) -> Iterator[str]:
-    yield "```python"
     yield f"from transformers import AutoTokenizer, {_HEADS[recipe.objective]}"
     yield ""
     yield 'tokenizer = AutoTokenizer.from_pretrained("DIR")'
     yield f'model = {_HEADS[recipe.objective]}.from_pretrained("DIR")'
-    yield "```"

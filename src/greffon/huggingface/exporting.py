@@ -1,4 +1,4 @@
-"""A Run becomes a checkpoint of theirs: `greffon.export`."""
+"""A Run in a form that other tools load: `greffon.export`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +10,13 @@ from greffon.errors import UserError, did_you_mean
 from greffon.files import write_atomically
 from greffon.huggingface.card import model_card
 from greffon.huggingface.checkpoint import ALIASES
+from greffon.huggingface.directory import open_directory, refuse_old
 from greffon.huggingface.families import GPT2, MARIAN, config_of, fitting_family, misfits
+from greffon.huggingface.onnx import to_onnx
 from greffon.huggingface.places import places_of, to_theirs
 from greffon.huggingface.tokenizer_files import check_tokenizer, write_tokenizer
-from greffon.run import Run, clear_directory, tensors_of, write_json
+from greffon.run import Run, tensors_of, write_json
 from greffon.text.tokenizer import Tokenizer
-
-MARKER = "greffon.json"
-"""By this file, which says where an export came from, a later one may replace it."""
 
 
 def export(run: str | Path | Run, *, to: str, out: str | Path, force: bool = False) -> Path:
@@ -25,19 +24,8 @@ def export(run: str | Path | Run, *, to: str, out: str | Path, force: bool = Fal
     if to not in TARGETS:
         raise UserError(f"cannot export to {to!r}{did_you_mean(to, TARGETS)}")
     out = Path(out)
-    if (out / MARKER).is_file() and not force:
-        raise UserError(f"{out} holds an export already; choose another --out, or add --force to replace it")
+    refuse_old(out, force)
     return TARGETS[to](Run.open(run), out)
-
-
-def open_directory(out: Path, run: Run, to: str) -> None:
-    """Make the directory of an export; one that holds anything but an older export is left alone."""
-    clear_directory(out, marker=MARKER)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / MARKER, {"to": to, "run": run.name, "objective": run.recipe.objective})
-    except OSError as problem:
-        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
 
 
 def to_huggingface(run: Run, out: Path) -> Path:
@@ -88,4 +76,4 @@ def _generation(run: Run, tokenizer: Tokenizer) -> dict[str, Any]:
     return known
 
 
-TARGETS: dict[str, Callable[[Run, Path], Path]] = {"huggingface": to_huggingface}
+TARGETS: dict[str, Callable[[Run, Path], Path]] = {"huggingface": to_huggingface, "onnx": to_onnx}

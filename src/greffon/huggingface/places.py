@@ -65,7 +65,8 @@ def to_theirs(tensors: Mapping[str, Tensor], places: Iterable[Place]) -> dict[st
 
 def places_of(kind: str, recipe: Recipe) -> list[Place]:
     """List where everything stands in a checkpoint of a kind: bert, roberta, distilbert, gpt2 or marian."""
-    return list({"gpt2": _gpt2, "marian": _marian}.get(kind, lambda recipe: _encoder(kind, recipe))(recipe))
+    others = {"gpt2": _gpt2, "marian": _marian}
+    return list(others[kind](recipe) if kind in others else _encoder(kind, recipe))
 
 
 def _modules(ours: str, theirs: str, names: Mapping[str, str]) -> Iterator[Place]:

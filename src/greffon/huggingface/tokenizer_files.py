@@ -177,8 +177,8 @@ def _byte_level(path: Path, family: Family, settings: Mapping[str, Any]) -> dict
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     made.decoder = decoders.ByteLevel()
     if family.kind == "roberta":
-        ends = [(tokens[role].content, pieces[tokens[role].content]) for role in ("sep", "cls")]
-        made.post_processor = processors.RobertaProcessing(*ends, trim_offsets=True, add_prefix_space=prefix)
+        sep, cls = ((tokens[role].content, pieces[tokens[role].content]) for role in ("sep", "cls"))
+        made.post_processor = processors.RobertaProcessing(sep, cls, trim_offsets=True, add_prefix_space=prefix)
     content: dict[str, Any] = json.loads(made.to_str())
     return content
 

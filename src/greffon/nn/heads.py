@@ -74,7 +74,7 @@ def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:
     if pooling == "cls":
         return hidden[:, 0]
     if pooling == "last":
-        return hidden[torch.arange(len(hidden), device=hidden.device), count.squeeze(1) - 1]
+        return hidden[torch.arange(hidden.shape[0], device=hidden.device), count.squeeze(1) - 1]
     outside = ~real.unsqueeze(-1)
     mean = hidden.masked_fill(outside, 0.0).sum(dim=1) / count
     if pooling == "mean":

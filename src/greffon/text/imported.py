@@ -25,9 +25,9 @@ class Imported:
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
         self.content: dict[str, Any] = json.loads(serialised)
-        self.roles: dict[str, int] = self.content["roles"]
+        self.roles: Mapping[str, int] = self.content["roles"]
         self.starts: bool = self.content["starts"]
-        self.absent = frozenset(self.content["absent"])
+        self.absent: frozenset[str] = frozenset(self.content["absent"])
         marian = self.content.get("marian")
         self.inner: Backend
         if marian is None:
