@@ -32,7 +32,12 @@ PLAIN = {
 }
 """One thread, and none of the vector instructions that differ from one CPU to another."""
 
+LARGE = {"base", "bert", "gpt2", "marian"}
+"""Smaller presets are made from these: too large to try whenever the tests run."""
+
 STEPS, ROWS, LENGTH, VOCABULARY = 20, 2, 24, 200
+FEWER = {"bert-mini": 5, "gpt2-mini": 5}
+"""Wider than the others: fewer steps take as long."""
 
 
 def losses(name: str, objective: str) -> list[str]:
@@ -42,7 +47,8 @@ def losses(name: str, objective: str) -> list[str]:
     base = preset.finetuning if objective == "classify" else preset.training
     recipe = Recipe(objective, name, shape, dataclasses.replace(base, steps=100, rows=ROWS), Data(), VOCABULARY)
     if objective == "classify":
-        recipe = dataclasses.replace(recipe, graft=preset.graft, labels=("no", "yes"))
+        body = "decoder" if "causal" in preset.objectives else "encoder"
+        recipe = dataclasses.replace(recipe, body=body, graft=preset.graft, labels=("no", "yes"))
         classify = Classify(0)
 
         def batch(texts: list, random: np.random.Generator) -> Batch:
@@ -81,12 +87,13 @@ def losses(name: str, objective: str) -> list[str]:
 
     model = make_model(recipe)
     steps = fit(model, kind, batches, make_optimisers(model, recipe.training), recipe.training)
-    return [step.loss.hex() for step in itertools.islice(steps, STEPS)]
+    return [step.loss.hex() for step in itertools.islice(steps, FEWER.get(name, STEPS))]
 
 
 def goals(name: str) -> list[str]:
     """Name what a preset is trained for."""
-    return ["seq2seq"] if "seq2seq" in PRESETS[name]().objectives else ["causal", "classify", "masked"]
+    objectives = PRESETS[name]().objectives
+    return ["seq2seq"] if "seq2seq" in objectives else sorted({*objectives, "classify"})
 
 
 def main() -> None:
@@ -94,8 +101,7 @@ def main() -> None:
     if not PLAIN.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **PLAIN})
     torch.set_num_threads(1)
-    # `base` is `small` and more of it: too large to try whenever the tests run.
-    names = [name for name in PRESETS if name != "base"]
+    names = [name for name in PRESETS if name not in LARGE]
     pairs = [(name, objective) for name in names for objective in goals(name)]
     found = {
         "torch": torch.__version__.partition("+")[0],

@@ -20,7 +20,7 @@ LAYERS = [
     {"transfer", "ledger", "pair_recipes"},
     {"train"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
-    {"report", "arms", "embedding", "translation", "occlusion", "by_position"},
+    {"report", "arms", "embedding", "translation", "occlusion", "by_position", "huggingface"},
     {"evaluation", "attending"},
     {"experiment", "pictures"},
     {"demonstration", "translation_demo"},

@@ -44,6 +44,8 @@ _HOME = {
     "params": "ledger",
     "serve": "web",
     "show": "summary",
+    "import_checkpoint": "huggingface.importing",
+    "export": "huggingface.exporting",
     "Run": "run",
     "Recipe": "config",
     "Shape": "config",
@@ -86,6 +88,8 @@ if TYPE_CHECKING:
     from greffon.experiment import Comparison as Comparison
     from greffon.experiment import compare as compare
     from greffon.finetuning import finetune as finetune
+    from greffon.huggingface.exporting import export as export
+    from greffon.huggingface.importing import import_checkpoint as import_checkpoint
     from greffon.ledger import params as params
     from greffon.nn.body import Decoder as Decoder
     from greffon.nn.body import Encoder as Encoder

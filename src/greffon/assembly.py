@@ -5,7 +5,7 @@ import torch
 from greffon.config import Recipe
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.encoder_decoder import EncoderDecoder
-from greffon.nn.heads import ClassHead, PairHead, VocabularyAndPairHead, VocabularyHead
+from greffon.nn.heads import ClassHead, NoHead, PairHead, Transform, VocabularyAndPairHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.randomness import derive
 
@@ -14,8 +14,14 @@ BODIES: dict[str, type[Body]] = {"decoder": Decoder, "encoder": Encoder}
 
 def vocabulary_head(body: Body | EncoderDecoder, recipe: Recipe) -> VocabularyHead:
     """A head over the vocabulary; tied, the body's embedding is its matrix."""
-    matrix = body.embedding if recipe.shape.tied else None
-    return VocabularyHead(body.width, recipe.vocabulary, bias=recipe.shape.bias, tied=matrix)
+    shape = recipe.shape
+    return VocabularyHead(
+        body.width,
+        recipe.vocabulary,
+        bias=shape.head_bias if shape.tied else shape.bias,
+        tied=body.embedding if shape.tied else None,
+        transform=Transform(shape) if shape.head_transform else None,
+    )
 
 
 def language_model(recipe: Recipe) -> Model:
@@ -33,7 +39,13 @@ def classifier(recipe: Recipe) -> Model:
     body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
     graft = recipe.graft
     head = ClassHead(
-        body.width, len(recipe.labels), pooling=graft.pooling, words=graft.words, dropout=graft.head_dropout
+        body.width,
+        len(recipe.labels),
+        pooling=graft.pooling,
+        words=graft.words,
+        dropout=graft.head_dropout,
+        inner=graft.inner,
+        bias=graft.class_bias,
     )
     return Model(body, head)
 
@@ -44,7 +56,18 @@ def translator(recipe: Recipe) -> Model:
     return Model(body, vocabulary_head(body, recipe))
 
 
-MODELS = {"causal": language_model, "masked": language_model, "classify": classifier, "seq2seq": translator}
+def bare_body(recipe: Recipe) -> Model:
+    """A body that came without a head."""
+    return Model(BODIES[recipe.body](recipe.shape, recipe.vocabulary), NoHead())
+
+
+MODELS = {
+    "causal": language_model,
+    "masked": language_model,
+    "classify": classifier,
+    "seq2seq": translator,
+    "body": bare_body,
+}
 
 
 def make_model(recipe: Recipe) -> Model:

@@ -13,17 +13,18 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from greffon.errors import UserError, did_you_mean
 
-Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "swiglu"]
+Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "silu", "swiglu"]
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
-Positions = Literal["sinusoidal", "rotary", "learned", "none"]
+Positions = Literal["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]
 PretrainingObjective = Literal["causal", "masked", "seq2seq"]
-Objective = Literal["causal", "masked", "classify", "seq2seq"]
+Objective = Literal["causal", "masked", "classify", "seq2seq", "body"]
 BodyKind = Literal["decoder", "encoder", "encoder-decoder"]
 Optimiser = Literal["adamw", "muon"]
 Decay = Literal["linear", "cosine", "inverse-sqrt", "constant"]
 Choice = Literal["loss", "bleu"]
 Pooling = Literal["cls", "last", "mean", "mean-max"]
+Inner = Literal["none", "tanh", "relu"]
 
 LARGEST = {"layers": 1000, "width": 100_000, "heads": 1000, "feed_forward": 1_000_000, "context": 1_000_000}
 """Beyond any machine that this package is for: a larger number is a slip of the finger."""
@@ -59,6 +60,18 @@ class Shape:
     """Tokens of the longest text it is trained on."""
     segments: int = 0
     """Kinds of text in a pair that the body tells apart; 0: none."""
+    scaled: bool = True
+    """Whether embeddings are multiplied by √width on their way in."""
+    embedding_norm: bool = False
+    """Whether a norm stands between the embeddings and the first block (BERT)."""
+    norm_epsilon: float = 1e-5
+    """What norms add to the variance."""
+    position_offset: int = 0
+    """Learned positions before the first one in use (RoBERTa: 2)."""
+    head_transform: bool = False
+    """Whether the vocabulary head maps, bends and normalises what it reads first (BERT)."""
+    head_bias: bool = False
+    """Whether a tied vocabulary head has a bias of its own (BERT, Marian)."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "feed_forward", "context"):
@@ -67,6 +80,10 @@ class Shape:
                 raise UserError(f"{name} is {getattr(self, name)}; choose {LARGEST[name]} at most")
         if not 0 <= self.segments <= LARGEST["layers"]:
             raise UserError(f"segments is {self.segments}; choose 0, or 2 for pairs of texts")
+        if not 0 <= self.position_offset <= LARGEST["layers"]:
+            raise UserError(f"position_offset is {self.position_offset}; choose 0 or more")
+        if not 0 < self.norm_epsilon < 1:
+            raise UserError(f"norm_epsilon is {self.norm_epsilon}; choose a small number above 0, such as 1e-5")
         if self.width % self.heads:
             raise UserError(
                 f"width {self.width} cannot be cut into {self.heads} heads; choose a number that divides it"
@@ -208,6 +225,10 @@ class Graft:
     """The share of pooled features that training hides from the head."""
     freeze: bool = False
     """Train the head alone."""
+    inner: Inner = "none"
+    """Whether the head maps and bends the pooled features first (BERT: tanh, DistilBERT: relu)."""
+    class_bias: bool = True
+    """Whether the classes have a bias (GPT-2's have none)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.head_dropout < 1:
@@ -238,6 +259,8 @@ class Recipe:
     masking: Masking | None = None
     graft: Graft | None = None
     labels: tuple[str, ...] = ()
+    imported: str = ""
+    """The checkpoint it was read from, where it was not trained here."""
     cost: Mapping[str, float] = field(default_factory=dict)
     """What a short calibration measured before the start: seconds a step, gigabytes at the peak."""
 

@@ -172,6 +172,8 @@ def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> R
 
     The recipe comes last: where it stands, all that it relies on is there.
     """
+    if adapt and source.recipe.objective == "body":
+        raise UserError(f"{source.path} has no head to go on pretraining with; leave out --adapt")
     inner = out / ADAPTED
     try:
         (inner if adapt else out).mkdir(parents=True, exist_ok=True)
@@ -197,5 +199,6 @@ def adaptation_recipe(source: Run, recipe: Recipe, training: Training, texts: Pa
         training=replace(training, seed=recipe.training.seed),
         data=Data(train=(str(texts),)),
         origin=str(source.path.resolve()),
+        imported="",
         cost={},
     )

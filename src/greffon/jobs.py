@@ -258,7 +258,8 @@ def steps_of_epoch(texts: int, training: Training) -> int:
 class LabelledTexts:
     """Labelled texts as token ids, as much of each as the context holds.
 
-    A text is laid out as in pretraining: after the start token for a causal body, between [CLS] and
+    A text is laid out as in pretraining: after the start token for a causal body (but not for a
+    checkpoint that knows texts without it), between [CLS] and
     [SEP] for one that looks both ways.
     """
 
@@ -266,7 +267,7 @@ class LabelledTexts:
         self.tokenizer = tokenizer
         self.context = recipe.shape.context
         both_ways = recipe.body == "encoder"
-        self.before = [tokenizer.cls] if both_ways else [tokenizer.start]
+        self.before = [tokenizer.cls] if both_ways else [tokenizer.start] * tokenizer.starts
         self.after = [tokenizer.sep] if both_ways else []
         self.room = self.context - len(self.before) - len(self.after)
         self.number = {label: i for i, label in enumerate(recipe.labels)}
@@ -281,7 +282,8 @@ class LabelledTexts:
 
     def lay_out(self, ids: Sequence[int]) -> np.ndarray:
         """Put what the body expects before and after a text, of which as much is kept as there is room for."""
-        return np.array([*self.before, *ids[: self.room], *self.after])
+        # Where texts have no start, an empty one still needs a token.
+        return np.array([*self.before, *ids[: self.room], *self.after] or [self.tokenizer.start])
 
     def batch(self, members: Sequence[tuple[np.ndarray, int]]) -> Batch:
         """Build one batch."""

@@ -94,11 +94,16 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
     """List what stands above an embedding; with `cross`, blocks also read a source."""
     lines = []
     if shape.positions == "learned":
-        lines.append(_component(f"{side}positions (learned)", 1, [("context", "width")], values))
+        places: list[Product] = [("context", "width")]
+        if shape.position_offset:
+            places.append((shape.position_offset, "width"))
+        lines.append(_component(f"{side}positions (learned)", 1, places, values))
     else:
         lines.append(Component(f"{side}positions ({shape.positions})", "nothing to learn", 0))
     if shape.segments and not cross:
         lines.append(_component(f"{side}segments", 1, [(shape.segments, "width")], values))
+    if shape.embedding_norm:
+        lines.append(_component(f"{side}embedding norm", 1, [_norm(shape)], values))
     up, down = _linear("width", "feed_forward", shape), _linear("feed_forward", "width", shape)
     gated = shape.activation == "swiglu"
     maps = "up, gate, down" if gated else "up, down"
@@ -117,10 +122,14 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
 
 def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
     """Count the head of a language model."""
-    if shape.tied:
-        return Component("vocabulary head", "tied to the embedding", 0)
     values = {"vocabulary": vocabulary, "width": shape.width}
-    return _component("vocabulary head", 1, _linear("width", "vocabulary", shape), values)
+    transform: list[Product] = [("width", "width"), ("width",), _norm(shape)] if shape.head_transform else []
+    if not shape.tied:
+        return _component("vocabulary head", 1, transform + _linear("width", "vocabulary", shape), values)
+    own = transform + ([("vocabulary",)] if shape.head_bias else [])
+    if not own:
+        return Component("vocabulary head", "tied to the embedding", 0)
+    return _component("vocabulary head (tied to the embedding)", 1, own, values)
 
 
 def pair_head_component(shape: Shape) -> Component:
@@ -132,8 +141,11 @@ def pair_head_component(shape: Shape) -> Component:
 def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
     """Count the head of a classifier; mean and max, or states and words, side by side are twice as wide."""
     times = (1 + graft.words) * (2 if graft.pooling == "mean-max" else 1)
-    read: Product = (times, "width", "classes") if times > 1 else ("width", "classes")
-    return _component("class head", 1, [read, ("classes",)], {"width": shape.width, "classes": classes})
+    wide: Product = (times, "width") if times > 1 else ("width",)
+    inner: list[Product] = [] if graft.inner == "none" else [(*wide, *wide), wide]
+    bias: list[Product] = [("classes",)] if graft.class_bias else []
+    products = [*inner, (*wide, "classes"), *bias]
+    return _component("class head", 1, products, {"width": shape.width, "classes": classes})
 
 
 def params(
@@ -155,8 +167,9 @@ def params(
                 raise UserError(f"a run has its own {name}; leave out --{name.replace('_', '-')}, or leave out the run")
         return params_of_run(Run.open(run))
     check_names(shape, Shape)
-    translates = preset in PRESETS and "seq2seq" in PRESETS[preset]().objectives
-    found = look_up(preset or "compact", "seq2seq" if translates else "causal")
+    serves = PRESETS[preset]().objectives if preset in PRESETS else ("causal",)
+    translates = "seq2seq" in serves
+    found = look_up(preset or "compact", serves[0])
     form = override(found.shape, shape)
     vocabulary = found.vocabulary if vocabulary is None else vocabulary
     if vocabulary < 1:
@@ -182,6 +195,8 @@ def of_recipe(recipe: Recipe) -> Ledger:
     body = body_components(recipe.shape, recipe.vocabulary)
     if recipe.graft is not None:
         return Ledger((*body, class_head_component(recipe.shape, len(recipe.labels), recipe.graft)))
+    if recipe.objective == "body":
+        return Ledger(tuple(body))
     heads = [vocabulary_head_component(recipe.shape, recipe.vocabulary)]
     if recipe.masking is not None and recipe.masking.next_sentence:
         heads.append(pair_head_component(recipe.shape))

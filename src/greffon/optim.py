@@ -114,7 +114,7 @@ def depth(name: str, layers: int) -> int:
     parts = name.split(".")
     if "blocks" in parts:
         return 1 + int(parts[parts.index("blocks") + 1])
-    return 0 if {"embedding", "segments", "positions"} & {*parts} else layers + 1
+    return 0 if {"embedding", "segments", "positions", "embedding_norm"} & {*parts} else layers + 1
 
 
 def height(step: int, training: Training) -> float:

@@ -86,6 +86,8 @@ def evaluate(
     run = Run.open(run)
     if run.recipe.objective == "classify":
         return _evaluate_classes(run, labelled(Path(file), text_column, label_column), file)
+    if run.recipe.objective == "body":
+        raise UserError(f"{run.path} has no head that could be scored; fine-tune it with `greffon finetune {run.path}`")
     return language_scores(load(run), run.recipe, run.tokenizer, file, text_column)
 
 
@@ -164,8 +166,10 @@ def _draws(run: Run, prompts: Sequence[str], tokens: int, sampling: Sampling, se
     if not 0 <= seed < 2**63:
         raise UserError(f"seed is {seed}; choose a number from 0 up to 2^63")
     model, tokenizer = load(run), run.tokenizer
-    starts = [[tokenizer.start, *tokenizer.encode(prompt)] for prompt in prompts]
+    start = [tokenizer.start]
+    starts = [(start * tokenizer.starts + tokenizer.encode(prompt)) or start for prompt in prompts]
     specials = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask}
+    specials |= {*range(tokenizer.size, run.recipe.vocabulary)}  # ids without a token
     return generate_tokens(
         model,
         starts,

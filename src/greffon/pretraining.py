@@ -167,6 +167,11 @@ def resume(run: str | Path | Run, *, more: int = 0, quiet: bool = False) -> Run:
     run = Run.open(run)
     if more < 0:
         raise UserError(f"more is {more}; choose a number of steps above 0")
+    if run.recipe.imported:
+        raise UserError(
+            f"{run.path} was imported and has no training to go on with; "
+            f"start one from it with `greffon pretrain TEXT --start-from {run.path} --out RUN`"
+        )
     training, done = run.recipe.training, run.checkpoint_step
     if not more and run.finished:
         early = f" (it stopped early, at step {done:,})" if 0 < done < training.steps else ""
@@ -233,7 +238,9 @@ def make_recipe(
         if vocabulary is not None:
             raise UserError("a tokenizer has its own vocabulary; give either --tokenizer or --vocabulary, not both")
         loaded = Tokenizer.load(Path(tokenizer))
-        vocabulary = loaded.size
+        vocabulary = loaded.size if origin is None else origin.recipe.vocabulary
+        if objective == "masked" and "mask" in loaded.absent:
+            raise UserError(f"{tokenizer}: this tokenizer has no [MASK]; choose another one for --objective masked")
         if not loaded.lossless:
             warnings.warn(
                 f"{tokenizer} does not give every text back as it was (it lacks a byte fallback, or drops spaces): "

@@ -108,7 +108,120 @@ def small() -> Preset:
     return replace(paper, shape=shape, training=training, vocabulary=8000)
 
 
-PRESETS: dict[str, Callable[[], Preset]] = {"compact": compact, "lab": lab, "small": small, "base": base}
+def bert() -> Preset:
+    """Build BERT-base as it was published: what an imported encoder is fine-tuned like."""
+    shape = Shape(
+        layers=12,
+        width=768,
+        heads=12,
+        feed_forward=3072,
+        activation="gelu",
+        norm="layer",
+        norm_place="post",
+        positions="learned",
+        bias=True,
+        tied=True,
+        dropout=0.1,
+        context=512,
+        segments=2,
+        scaled=False,
+        embedding_norm=True,
+        norm_epsilon=1e-12,
+        head_transform=True,
+        head_bias=True,
+    )
+    default = compact()
+    careful = replace(default.finetuning, rate=5e-5, warmup=100)
+    return replace(
+        default,
+        shape=shape,
+        training=replace(default.training, optimiser="adamw", rate=1e-4, weight_decay=0.01, warmup=10_000),
+        graft=Graft(pooling="cls", inner="tanh"),
+        finetuning=careful,
+        adaptation=replace(default.adaptation, optimiser="adamw", rate=5e-5),
+        objectives=("masked",),
+        vocabulary=30_522,
+    )
+
+
+def bert_mini() -> Preset:
+    """Build an encoder that fits BERT exactly and trains on two CPU cores."""
+    full = bert()
+    return replace(
+        full,
+        shape=replace(full.shape, layers=4, width=256, heads=4, feed_forward=1024, context=128),
+        training=replace(full.training, rate=5e-4, warmup=200),
+        finetuning=replace(full.finetuning, rate=3e-4, warmup=20),
+        adaptation=replace(full.adaptation, rate=3e-4),
+        vocabulary=8000,
+    )
+
+
+def gpt2() -> Preset:
+    """Build GPT-2 (small) as it was published: what an imported decoder is fine-tuned like."""
+    encoder = bert()
+    shape = replace(
+        encoder.shape,
+        activation="gelu-tanh",
+        norm_place="pre",
+        context=1024,
+        segments=0,
+        embedding_norm=False,
+        norm_epsilon=1e-5,
+        head_transform=False,
+        head_bias=False,
+    )
+    graft = Graft(pooling="last", class_bias=False)
+    return replace(encoder, shape=shape, graft=graft, objectives=("causal",), vocabulary=50_257)
+
+
+def gpt2_mini() -> Preset:
+    """Build a decoder that fits GPT-2 exactly and trains on two CPU cores."""
+    full, mini = gpt2(), bert_mini()
+    return replace(
+        full,
+        shape=replace(full.shape, layers=4, width=256, heads=4, feed_forward=1024, context=256, dropout=0.0),
+        training=compact().training,
+        finetuning=mini.finetuning,
+        adaptation=mini.adaptation,
+        vocabulary=8000,
+    )
+
+
+def marian() -> Preset:
+    """Build the Marian model of OPUS-MT: the base model with SiLU, and a bias on the tied head."""
+    paper = base()
+    shape = replace(paper.shape, activation="silu", positions="sinusoidal-halves", context=512, head_bias=True)
+    return replace(paper, shape=shape, vocabulary=58_101)
+
+
+def marian_small() -> Preset:
+    """Build a translator that fits Marian exactly, of the size of `small`."""
+    full, size = marian(), small()
+    shape = replace(
+        full.shape,
+        layers=size.shape.layers,
+        width=size.shape.width,
+        heads=size.shape.heads,
+        feed_forward=size.shape.feed_forward,
+        dropout=size.shape.dropout,
+        context=size.shape.context,
+    )
+    return replace(size, shape=shape)
+
+
+PRESETS: dict[str, Callable[[], Preset]] = {
+    "compact": compact,
+    "lab": lab,
+    "small": small,
+    "base": base,
+    "bert": bert,
+    "bert-mini": bert_mini,
+    "gpt2": gpt2,
+    "gpt2-mini": gpt2_mini,
+    "marian": marian,
+    "marian-small": marian_small,
+}
 DEFAULTS = {"seq2seq": "small"}
 """The preset of an objective where none is named; of all others, `compact`."""
 

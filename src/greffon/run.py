@@ -2,7 +2,8 @@
 
     RUN/
       recipe.json          what was asked for: objective, shape, training, data, labels
-      tokenizer.json       the tokenizer (or tokenizer.model, if it came from SentencePiece)
+      tokenizer.json       the tokenizer (or tokenizer.model, if it came from SentencePiece, or
+                           imported-tokenizer.json, if it came with a checkpoint)
       model.safetensors    the best weights so far, by held-out score
       manifest.json        sha256 of the weights, and their scores (while they are replaced, of both)
       metrics.jsonl        one line a logged step and an evaluation
@@ -37,6 +38,7 @@ from greffon.errors import UserError
 from greffon.files import sha256, sweep, sync_directory, sync_file, write_atomically
 from greffon.locks import empty_directory, own_directory, sole_use
 from greffon.nn.model import Model
+from greffon.text.tokenizer import FILES as TOKENIZER_FILES
 from greffon.text.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"
@@ -128,12 +130,16 @@ class Run:
     @property
     def has_tokenizer(self) -> bool:
         """Whether a tokenizer has been stored."""
-        return any((self.path / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
+        return any((self.path / name).is_file() for name in TOKENIZER_FILES)
 
     def adopt(self, tokenizer: Tokenizer) -> None:
-        """Store the tokenizer, and its size and identity in the recipe."""
+        """Store the tokenizer, and its size and identity in the recipe.
+
+        A model that goes on from another keeps the vocabulary it has, in which some ids may be unused.
+        """
         tokenizer.save(self.path)
-        recipe = dataclasses.replace(self.recipe, vocabulary=tokenizer.size, tokenizer_digest=tokenizer.digest)
+        vocabulary = self.recipe.vocabulary if self.recipe.origin else tokenizer.size
+        recipe = dataclasses.replace(self.recipe, vocabulary=vocabulary, tokenizer_digest=tokenizer.digest)
         self.save_recipe(recipe)
 
     # -- weights -----------------------------------------------------------------------------

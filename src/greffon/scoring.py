@@ -42,9 +42,10 @@ def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float
     return {"accuracy": right, "loss": loss}
 
 
-def translation_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
-    """Name the roles that a search must know; none of them but the end is ever written."""
+def translation_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> Vocabulary:
+    """Name the roles that a search must know; none of them but the end is ever written, nor ids without a token."""
     roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
+    roles |= {*range(tokenizer.size, vocabulary)}
     return Vocabulary(tokenizer.pad, tokenizer.start, tokenizer.end, tuple(sorted(roles)))
 
 
@@ -58,5 +59,5 @@ def held_out_bleu(
 ) -> float:
     """Return the BLEU of greedy translations."""
     limits = [longest_target(len(source), context) for source in sources]
-    found = search_all(model, sources, limits, Search(beam=1), translation_vocabulary(tokenizer))
+    found = search_all(model, sources, limits, Search(beam=1), translation_vocabulary(tokenizer, model.body.vocabulary))
     return bleu([tokenizer.decode(best[0].tokens) for best in found], references)

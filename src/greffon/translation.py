@@ -50,7 +50,8 @@ def translate_best(
     full = [i for i, text in enumerate(texts) if text.strip()]
     limits = [longest_target(len(sources[i]), context) for i in full]
     found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
-    made = search_all(load(run), [sources[i] for i in full], limits, search, translation_vocabulary(tokenizer))
+    words = translation_vocabulary(tokenizer, run.recipe.vocabulary)
+    made = search_all(load(run), [sources[i] for i in full], limits, search, words)
     for i, hypotheses in zip(full, made, strict=True):
         found[i] = hypotheses[:best]
     return [

@@ -25,6 +25,8 @@ COMMANDS = {
     "embed": "turn texts into vectors, and find the nearest ones",
     "translate": "translate sentences with a seq2seq run",
     "params": "account for every parameter of a run or a preset",
+    "import": "turn a Hugging Face checkpoint into a run",
+    "export": "write a run in a form that other tools load",
     "show": "tell what a run is",
     "serve": "a local page over runs: ask them, look inside, watch them train",
     "draw": "pictures: masks, positions, attention, costs, lengths, curves, texts on a plane",

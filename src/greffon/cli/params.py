@@ -15,7 +15,7 @@ class Args:
     run: OptionalRun = None
     """A run directory; without one, the preset is accounted for."""
     preset: Word = None
-    """compact (default) or lab; small or base, which translate."""
+    """compact (default), lab, bert-mini or gpt2-mini; small, base or marian-small, which translate."""
     vocabulary: Number = None
     """Tokens of the vocabulary (default: the preset's)."""
     classes: Number = None

@@ -26,7 +26,7 @@ from greffon.errors import UserError, did_you_mean
 Args = TypeVar("Args")
 
 _ABOUT_CONFIG = "With --config FILE.toml, settings come from a file; the command line wins over it."
-_OWN = {"steps", "minutes", "seed", "freeze", "segments"}
+_OWN = {"steps", "minutes", "seed", "freeze", "segments", "position_offset"}
 """Fields that commands offer under the same name by themselves, or that follow from others."""
 
 
@@ -83,6 +83,7 @@ GraftSettings = _settings("GraftSettings", Graft, Shape, Training)
 
 
 Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+Checkpoint = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…", help_behavior_hint="")]
 Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
 Prompt = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]

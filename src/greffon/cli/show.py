@@ -46,8 +46,11 @@ def main(words: Sequence[str]) -> None:
         "vocabulary": f"{summary.vocabulary:,} tokens",
         "text": ", ".join(summary.data),
         "labels": ", ".join(summary.labels),
-        "training": f"{summary.steps_done:,} of {summary.steps:,} steps, {summary.seconds / 60:.1f} minutes ({state})",
-        "best": scores or "nothing evaluated yet",
+        "imported": summary.recipe.imported,
+        "training": ""
+        if summary.recipe.imported
+        else f"{summary.steps_done:,} of {summary.steps:,} steps, {summary.seconds / 60:.1f} minutes ({state})",
+        "best": scores or ("" if summary.recipe.imported else "nothing evaluated yet"),
         "changed": summary.changed,
     }
     for name, fact in facts.items():

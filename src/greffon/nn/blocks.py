@@ -25,18 +25,26 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "squared-relu": squared_relu,
     "gelu": F.gelu,
     "gelu-tanh": tanh_gelu,
+    "silu": F.silu,
     "swiglu": F.silu,
 }
 
 
-def make_norm(kind: str, width: int, bias: bool) -> nn.Module:
+def make_norm(shape: Shape) -> nn.Module:
     """Build the normalisation that a shape names."""
-    return nn.LayerNorm(width, bias=bias) if kind == "layer" else nn.RMSNorm(width, eps=1e-5)
+    if shape.norm == "layer":
+        return nn.LayerNorm(shape.width, eps=shape.norm_epsilon, bias=shape.bias)
+    return nn.RMSNorm(shape.width, eps=shape.norm_epsilon)
+
+
+def embedding_norm(shape: Shape) -> nn.Module:
+    """What stands between the embeddings and the first block."""
+    return make_norm(shape) if shape.embedding_norm else nn.Identity()
 
 
 def final_norm(shape: Shape) -> nn.Module:
     """Post-norm blocks end in a norm; a pre-norm stack needs one of its own."""
-    return nn.Identity() if shape.norm_place == "post" else make_norm(shape.norm, shape.width, shape.bias)
+    return nn.Identity() if shape.norm_place == "post" else make_norm(shape)
 
 
 class FeedForward(nn.Module):
@@ -66,9 +74,9 @@ class Block(nn.Module):
         super().__init__()
         self.post_norm = shape.norm_place == "post"
         self.attention = Attention(shape.width, shape.heads, bias=shape.bias)
-        self.attention_norm = make_norm(shape.norm, shape.width, shape.bias)
+        self.attention_norm = make_norm(shape)
         self.feed_forward = FeedForward(shape)
-        self.feed_forward_norm = make_norm(shape.norm, shape.width, shape.bias)
+        self.feed_forward_norm = make_norm(shape)
         self.dropout = Dropout(shape.dropout)
 
     def beside(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -120,7 +128,7 @@ class CrossBlock(Block):
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
         self.cross = Attention(shape.width, shape.heads, bias=shape.bias)
-        self.cross_norm = make_norm(shape.norm, shape.width, shape.bias)
+        self.cross_norm = make_norm(shape)
 
     @property
     def last_maps(self) -> list[nn.Linear]:

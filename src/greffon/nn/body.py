@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from greffon.config import Shape
 from greffon.nn.attention import KeyValues
-from greffon.nn.blocks import Block, final_norm
+from greffon.nn.blocks import Block, embedding_norm, final_norm
 from greffon.nn.dropout import Dropout
 from greffon.nn.masks import PADDING, attention_mask
 from greffon.nn.positions import make_positions
@@ -23,19 +23,19 @@ class Memory:
 
 
 @torch.no_grad()
-def initialise(module: nn.Module, tied: bool) -> None:
+def initialise(module: nn.Module, small: bool) -> None:
     """Give one module its first weights.
 
     Every map keeps the variance of what passes; the embedding is 1/√width because it is multiplied
-    by √width on its way in. As the head's matrix too, it starts smaller: the last state still
-    resembles its own token's embedding, and would predict that token again.
+    by √width on its way in. Not multiplied, it starts small. So it does as the head's matrix too: the
+    last state still resembles its own token's embedding, and would predict that token again.
     """
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=module.in_features**-0.5)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
     elif isinstance(module, nn.Embedding):
-        nn.init.normal_(module.weight, std=0.02 if tied else module.embedding_dim**-0.5)
+        nn.init.normal_(module.weight, std=0.02 if small else module.embedding_dim**-0.5)
 
 
 @torch.no_grad()
@@ -48,7 +48,7 @@ def quiet_residuals(blocks: nn.ModuleList) -> None:
 
 
 class Body(nn.Module):
-    """Embedding × √width, positions, a stack of blocks; what may see what is its children's choice."""
+    """Embedding (× √width), positions, a stack of blocks; what may see what is its children's choice."""
 
     causal: bool
 
@@ -59,19 +59,25 @@ class Body(nn.Module):
         self.width = shape.width
         self.embedding = nn.Embedding(vocabulary, shape.width)
         self.segments = nn.Embedding(shape.segments, shape.width) if shape.segments else None
-        self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
+        self.positions = make_positions(shape)
+        self.embedding_norm = embedding_norm(shape)
         self.dropout = Dropout(shape.dropout)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = final_norm(shape)
-        self.apply(lambda module: initialise(module, shape.tied))
+        self.apply(lambda module: initialise(module, shape.tied or not shape.scaled))
         quiet_residuals(self.blocks)
 
+    def words(self, tokens: Tensor) -> Tensor:
+        """Return the embeddings of tokens, × √width where the shape says so: (B, T) → (B, T, W)."""
+        x: Tensor = self.embedding(tokens)
+        return x * math.sqrt(self.width) if self.shape.scaled else x
+
     def embed(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
-        """Return the embeddings × √width with positions and segments: (B, T) → (B, T, W)."""
-        x = self.embedding(tokens) * math.sqrt(self.width)
+        """Return the embeddings with positions and segments, normalised where the shape says so."""
+        x = self.words(tokens)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
-        out: Tensor = self.dropout(self.positions.add(x, positions))
+        out: Tensor = self.dropout(self.embedding_norm(self.positions.add(x, positions)))
         return out
 
     def forward(

@@ -3,7 +3,6 @@
 One embedding serves both sides (and the head, where it is tied): there is one vocabulary.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from greffon.config import Shape
 from greffon.nn.attention import KeyValues
-from greffon.nn.blocks import CrossBlock, final_norm
+from greffon.nn.blocks import CrossBlock, embedding_norm, final_norm
 from greffon.nn.body import Encoder, initialise, quiet_residuals
 from greffon.nn.dropout import Dropout
 from greffon.nn.masks import PADDING
@@ -55,11 +54,12 @@ class TargetDecoder(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.positions = make_positions(shape.positions, shape.width, shape.heads, shape.context)
+        self.positions = make_positions(shape)
+        self.embedding_norm = embedding_norm(shape)
         self.dropout = Dropout(shape.dropout)
         self.blocks = nn.ModuleList(CrossBlock(shape) for _ in range(shape.layers))
         self.norm = final_norm(shape)
-        self.apply(lambda module: initialise(module, shape.tied))
+        self.apply(lambda module: initialise(module, shape.tied or not shape.scaled))
         quiet_residuals(self.blocks)
 
 
@@ -91,8 +91,8 @@ class EncoderDecoder(nn.Module):
 
     def _embed(self, tokens: Tensor, start: int) -> tuple[Tensor, Tensor | None]:
         positions = torch.arange(start, start + tokens.shape[1], device=tokens.device).unsqueeze(0)
-        x = self.embedding(tokens) * math.sqrt(self.width)
-        x = self.decoder.dropout(self.decoder.positions.add(x, positions))
+        x = self.decoder.positions.add(self.encoder.words(tokens), positions)
+        x = self.decoder.dropout(self.decoder.embedding_norm(x))
         return x, self.decoder.positions.rotation(positions)
 
     def forward(self, source: Tensor, target: Tensor, source_documents: Tensor | None = None) -> Tensor:

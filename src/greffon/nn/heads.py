@@ -1,29 +1,68 @@
 """Heads: hidden states in, logits out. They know nothing of losses or batches."""
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from greffon.config import Shape
+from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
+
+
+class Transform(nn.Module):
+    """What BERT does before it reads off tokens: a map, a bend, a norm: (…, W) → (…, W)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.inner = nn.Linear(shape.width, shape.width)
+        self.activation = ACTIVATIONS[shape.activation]
+        self.norm = make_norm(shape)
+        nn.init.normal_(self.inner.weight, std=shape.width**-0.5)
+        nn.init.zeros_(self.inner.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Prepare hidden states for the vocabulary."""
+        out: Tensor = self.norm(self.activation(self.inner(hidden)))
+        return out
 
 
 class VocabularyHead(nn.Module):
     """A score for each token of the vocabulary: (…, W) → (…, V).
 
     Tied, it borrows the body's embedding as its matrix and has no parameter of its own:
-    `VocabularyHead(width, vocabulary, tied=body.embedding)`.
+    `VocabularyHead(width, vocabulary, tied=body.embedding)`, unless a bias or a transform is asked for.
     """
 
-    def __init__(self, width: int, vocabulary: int, *, bias: bool = True, tied: nn.Embedding | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        *,
+        bias: bool | None = None,
+        tied: nn.Embedding | None = None,
+        transform: Transform | None = None,
+    ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, width)) if tied is None else tied.weight
-        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias and tied is None else None
+        has_bias = tied is None if bias is None else bias
+        self.bias = nn.Parameter(torch.zeros(vocabulary)) if has_bias else None
+        self.transform = transform
         if tied is None:
             nn.init.normal_(self.weight, std=width**-0.5)
 
+    def prepare(self, hidden: Tensor) -> Tensor:
+        """Return what the matrix is multiplied with."""
+        if self.transform is None:
+            return hidden
+        out: Tensor = self.transform(hidden)
+        return out
+
     def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
-        return F.linear(hidden, self.weight, self.bias)
+        return F.linear(self.prepare(hidden), self.weight, self.bias)
 
 
 def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:
@@ -35,7 +74,7 @@ def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:
     if pooling == "cls":
         return hidden[:, 0]
     if pooling == "last":
-        return hidden[torch.arange(len(hidden), device=hidden.device), count.squeeze(1) - 1]
+        return hidden[torch.arange(hidden.shape[0], device=hidden.device), count.squeeze(1) - 1]
     outside = ~real.unsqueeze(-1)
     mean = hidden.masked_fill(outside, 0.0).sum(dim=1) / count
     if pooling == "mean":
@@ -83,19 +122,49 @@ class ClassHead(nn.Module):
     the first one, for bodies that look both ways; `mean` and `mean-max` read them all. Rows are
     padded on the right; padding is never read. With `words`, the model hands it the token embeddings
     beside the hidden states: a short way for what single words say, so that the body need not carry it.
+    With `inner`, the pooled features are mapped and bent before they are read, as BERT's pooler does.
     """
 
-    def __init__(self, width: int, classes: int, *, pooling: str, words: bool = False, dropout: float = 0.0) -> None:
+    BENDS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {"tanh": torch.tanh, "relu": F.relu}
+
+    def __init__(
+        self,
+        width: int,
+        classes: int,
+        *,
+        pooling: str,
+        words: bool = False,
+        dropout: float = 0.0,
+        inner: str = "none",
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         self.pooling = pooling
         self.words = words
         self.dropout = nn.Dropout(dropout)
         features = width * (1 + words) * (2 if pooling == "mean-max" else 1)
-        self.out = nn.Linear(features, classes)
+        self.out = nn.Linear(features, classes, bias=bias)
         nn.init.normal_(self.out.weight, std=0.02)
-        nn.init.zeros_(self.out.bias)
+        if bias:
+            nn.init.zeros_(self.out.bias)
+        self.bend = self.BENDS.get(inner)
+        self.inner = None if self.bend is None else nn.Linear(features, features)
+        if self.inner is not None:
+            nn.init.normal_(self.inner.weight, std=features**-0.5)
+            nn.init.zeros_(self.inner.bias)
 
     def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
         """Return the logits of every class."""
-        out: Tensor = self.out(self.dropout(pool(hidden, documents, self.pooling)))
+        pooled = pool(hidden, documents, self.pooling)
+        if self.inner is not None and self.bend is not None:
+            pooled = self.bend(self.inner(pooled))
+        out: Tensor = self.out(self.dropout(pooled))
         return out
+
+
+class NoHead(nn.Module):
+    """Hidden states as they are: for a body that came without a head."""
+
+    def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
+        """Return the hidden states."""
+        return hidden

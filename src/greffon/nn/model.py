@@ -1,7 +1,5 @@
 """A model is a body and a head, and visibly nothing more."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +19,7 @@ class Model(nn.Module):
         """Return what the head makes of the hidden states: logits of tokens or of classes."""
         hidden = self.body(tokens, documents, positions)
         if getattr(self.head, "words", False):
-            words = self.body.embedding(tokens) * math.sqrt(self.body.width)
-            hidden = torch.cat((hidden, words), dim=-1)  # (B, T, 2 W)
+            assert isinstance(self.body, Body)
+            hidden = torch.cat((hidden, self.body.words(tokens)), dim=-1)  # (B, T, 2 W)
         out: Tensor = self.head(hidden, documents)
         return out

@@ -12,6 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from greffon.config import Shape
+
 
 class NoPositions(nn.Module):
     """Leave the embeddings alone: a causal body can still tell order from its mask."""
@@ -26,12 +28,16 @@ class NoPositions(nn.Module):
 
 
 class Sinusoidal(NoPositions):
-    """Sines and cosines of geometrically spaced wavelengths ("Attention is all you need", 3.5)."""
+    """Sines and cosines of geometrically spaced wavelengths ("Attention is all you need", 3.5).
 
-    def __init__(self, width: int, context: int) -> None:
+    They alternate, as in the paper; in `halves` all sines stand before all cosines, as in Marian.
+    """
+
+    def __init__(self, width: int, context: int, *, halves: bool = False) -> None:
         super().__init__()
         self.width = width
-        self.register_buffer("table", sinusoids(context, width), persistent=False)
+        self.make = sinusoid_halves if halves else sinusoids
+        self.register_buffer("table", self.make(context, width), persistent=False)
 
     table: Tensor
 
@@ -39,21 +45,25 @@ class Sinusoidal(NoPositions):
         """Add the table's rows; a longer text than any before grows the table."""
         needed = int(positions.max()) + 1
         if needed > len(self.table):
-            self.table = sinusoids(2 * needed, self.width).to(self.table.device)
+            self.table = self.make(2 * needed, self.width).to(self.table.device)
         return x + self.table[positions]
 
 
 class Learned(NoPositions):
-    """A trained vector for each position up to the context; there is nothing beyond it."""
+    """A trained vector for each position up to the context; there is nothing beyond it.
 
-    def __init__(self, width: int, context: int) -> None:
+    The first `offset` vectors stand for no position: RoBERTa counts from behind its padding id.
+    """
+
+    def __init__(self, width: int, context: int, offset: int = 0) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(context, width))
+        self.offset = offset
+        self.table = nn.Parameter(torch.empty(offset + context, width))
         nn.init.normal_(self.table, std=0.02)
 
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
         """Add the trained rows."""
-        return x + self.table[positions]
+        return x + self.table[positions + self.offset if self.offset else positions]
 
 
 class Rotary(NoPositions):
@@ -85,6 +95,14 @@ def sinusoids(length: int, width: int) -> Tensor:
     return table
 
 
+def sinusoid_halves(length: int, width: int) -> Tensor:
+    """Build the same table with all sines before all cosines, in double precision as Marian does."""
+    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
+    exponents = torch.arange(0, width, 2, dtype=torch.float64) / width
+    angles = position / 10_000.0**exponents
+    return torch.cat((angles.sin(), angles.cos()[:, : width // 2]), dim=1).float()
+
+
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     """Turn features i and i + D/2 of x (B, H, T, D) by the angles of their position."""
     cosines, sines = rotation  # (B, 1, T, D / 2) each
@@ -92,12 +110,14 @@ def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     return torch.cat((first * cosines - second * sines, second * cosines + first * sines), dim=-1)
 
 
-def make_positions(kind: str, width: int, heads: int, context: int) -> NoPositions:
+def make_positions(shape: Shape) -> NoPositions:
     """Build the positions that a shape names."""
+    width, context = shape.width, shape.context
     makers: dict[str, Callable[[], NoPositions]] = {
         "none": NoPositions,
         "sinusoidal": lambda: Sinusoidal(width, context),
-        "learned": lambda: Learned(width, context),
-        "rotary": lambda: Rotary(width // heads),
+        "sinusoidal-halves": lambda: Sinusoidal(width, context, halves=True),
+        "learned": lambda: Learned(width, context, shape.position_offset),
+        "rotary": lambda: Rotary(width // shape.heads),
     }
-    return makers[kind]()
+    return makers[shape.positions]()

@@ -7,7 +7,7 @@ the six roles, nor files: that is `tokenizer.py`.
 import itertools
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import tokenizers
@@ -28,16 +28,27 @@ _SAFE_CUT = re.compile(r"\w(?=[ \n])")
 
 
 class Backend(Protocol):
-    """What a tokenizer library must offer; `specials` are the ids that stand for no text."""
+    """What a tokenizer library must offer; `specials` are the ids that stand for no text.
+
+    `roles` are those whose ids are known beforehand; `absent`, those of them that another token plays.
+    `starts` says whether a text that is read forward begins with the start token.
+    """
 
     kind: str
     file_name: str
     serialised: bytes
     pieces: dict[str, int]
     specials: set[int]
+    roles: Mapping[str, int]
+    absent: frozenset[str]
+    starts: bool
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores, without specials."""
+        ...
+
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """The same for the texts to translate into."""
         ...
 
     def decode(self, ids: list[int]) -> str:
@@ -53,6 +64,9 @@ class HuggingFace:
     """A `tokenizer.json`, ours or another's."""
 
     file_name = "tokenizer.json"
+    roles: Mapping[str, int] = {}
+    absent: frozenset[str] = frozenset()
+    starts = True
 
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
@@ -77,6 +91,8 @@ class HuggingFace:
         parts = iter([encoding.ids for encoding in encoded])
         return [list(itertools.chain.from_iterable(itertools.islice(parts, len(cut)))) for cut in slices]
 
+    encode_targets = encode_many
+
     def decode(self, ids: list[int]) -> str:
         """The text of ordinary ids."""
         return self._tokenizer.decode(ids)
@@ -87,7 +103,7 @@ class HuggingFace:
             return bytes(_BYTE_OF[character] for character in piece)
         if "WordPiece" in self._decoder:
             return (piece.removeprefix("##") if piece.startswith("##") else " " + piece).encode()
-        return _metaspace_bytes(piece)
+        return metaspace_bytes(piece)
 
 
 class SentencePiece:
@@ -95,17 +111,13 @@ class SentencePiece:
 
     kind = "sentencepiece"
     file_name = "tokenizer.model"
+    roles: Mapping[str, int] = {}
+    absent: frozenset[str] = frozenset()
+    starts = True
 
     def __init__(self, serialised: bytes) -> None:
-        try:
-            from sentencepiece import SentencePieceProcessor
-        except ImportError:
-            raise UserError(
-                "a SentencePiece model needs the sentencepiece package; "
-                "install it with: pip install 'greffon[sentencepiece]'"
-            ) from None
         self.serialised = serialised
-        self._processor = SentencePieceProcessor(model_proto=serialised)
+        self._processor = sentencepiece_processor(serialised)
         ids = range(self._processor.get_piece_size())
         self.pieces: dict[str, int] = {self._processor.id_to_piece(id): id for id in ids}
         self.specials = {id for id in ids if self._processor.is_control(id) or self._processor.is_unknown(id)}
@@ -115,13 +127,27 @@ class SentencePiece:
         encoded: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=-1)
         return encoded
 
+    encode_targets = encode_many
+
     def decode(self, ids: list[int]) -> str:
         """The text of ordinary ids."""
         return str(self._processor.decode(ids))
 
     def piece_bytes(self, piece: str) -> bytes:
         """The bytes of text that a piece stands for."""
-        return _metaspace_bytes(piece)
+        return metaspace_bytes(piece)
+
+
+def sentencepiece_processor(model: bytes) -> Any:
+    """Open a SentencePiece model."""
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise UserError(
+            "a SentencePiece model needs the sentencepiece package; "
+            "install it with: pip install 'greffon[sentencepiece]'"
+        ) from None
+    return SentencePieceProcessor(model_proto=model)
 
 
 def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
@@ -178,7 +204,7 @@ def _byte_alphabet() -> dict[str, int]:
 _BYTE_OF = _byte_alphabet()
 
 
-def _metaspace_bytes(piece: str) -> bytes:
+def metaspace_bytes(piece: str) -> bytes:
     """What a SentencePiece piece stands for: "▁le" is " le", "<0xE9>" one byte."""
     if re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
         return bytes([int(piece[3:5], 16)])

@@ -124,7 +124,8 @@ def encode_pairs(
         kept = [pair for _, pair in some if pair[0].strip() and pair[1].strip()]
         for text in chain.from_iterable(kept):
             seen.update(f"{len(text)} {text}\n".encode())
-        lefts, rights = (tokenizer.encode_many(list(texts)) for texts in zip(*kept, strict=True)) if kept else ([], [])
+        lefts = tokenizer.encode_many([left for left, _ in kept])
+        rights = tokenizer.encode_targets([right for _, right in kept])
         cut += sum(max(len(a), len(b)) >= context for a, b in zip(lefts, rights, strict=True))
         source.extend(ids[: context - 1] for ids in lefts)
         target.extend(ids[: context - 1] for ids in rights)

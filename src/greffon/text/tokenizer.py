@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,11 @@ import numpy as np
 from greffon.errors import UserError
 from greffon.files import write_atomically
 from greffon.text.backends import SPECIALS, Backend, HuggingFace, SentencePiece, learn_bpe
+from greffon.text.imported import MARK, Imported
+
+ROLES = ("pad", "start", "end", "cls", "sep", "mask")
+FILES = (HuggingFace.file_name, SentencePiece.file_name, Imported.file_name)
+"""Under which name a tokenizer stands in a folder."""
 
 # The names by which other people's tokenizers call the six roles, the most specific first.
 _ROLE_NAMES = (
@@ -49,7 +54,11 @@ class Tokenizer:
         self.size = max(backend.pieces.values()) + 1
         # Specials are known by name and stand for no text.
         self._names = {id: piece for piece, id in backend.pieces.items() if id in backend.specials}
-        roles = [self._role(name, names) for name, names in zip(SPECIALS, _ROLE_NAMES, strict=True)]
+        self.starts, self.absent = backend.starts, backend.absent
+        roles = [
+            self._given(backend.roles[role]) if role in backend.roles else self._role(name, names)
+            for role, name, names in zip(ROLES, SPECIALS, _ROLE_NAMES, strict=True)
+        ]
         self.pad, self.start, self.end, self.cls, self.sep, self.mask = roles
         self._reserved = frozenset(roles)
         self._bytes = [b""] * self.size
@@ -64,6 +73,16 @@ class Tokenizer:
     def lossless(self) -> bool:
         """Whether it gives back texts as they were, rare characters and spaces included."""
         return all(self.decode(self.encode(text)) == text for text in ("Où ? Là.", " a  b\n", "☃ \U0001f389 ẞ"))
+
+    @property
+    def backend(self) -> Backend:
+        """The library behind it, and its files."""
+        return self._backend
+
+    def _given(self, id: int) -> int:
+        """Take note of a role whose id is known beforehand."""
+        self._names[id] = next(piece for piece, number in self._backend.pieces.items() if number == id)
+        return id
 
     def _role(self, name: str, names: Sequence[str]) -> int:
         """The id of one role; a vocabulary without it grows by one."""
@@ -107,7 +126,7 @@ class Tokenizer:
         """Read our own file, a Hugging Face tokenizer.json, a SentencePiece .model, or a folder with one."""
         path = Path(path)
         if path.is_dir():
-            inside = [path / name for name in (HuggingFace.file_name, SentencePiece.file_name)]
+            inside = [path / name for name in FILES]
             found = next((file for file in inside if file.is_file()), None)
             if found is None:
                 raise UserError(f"{path}: no tokenizer.json or tokenizer.model in this folder; name another one")
@@ -129,7 +148,9 @@ class Tokenizer:
             raise UserError(f"the tokenizer file is empty; {remedy}")
         backend: Backend
         try:
-            if serialised.lstrip().startswith(b"{"):
+            if serialised.startswith(MARK):
+                backend = Imported(serialised)
+            elif serialised.lstrip().startswith(b"{"):
                 backend = HuggingFace(serialised)
             elif serialised.startswith(b"\n"):  # the protobuf tag of a model's first piece
                 backend = SentencePiece(serialised)
@@ -169,23 +190,30 @@ class Tokenizer:
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores."""
+        return self._encode(texts, self._backend.encode_many)
+
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of texts to translate into; only where a checkpoint reads and writes apart are they others."""
+        return self._encode(texts, self._backend.encode_targets)
+
+    def _encode(self, texts: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]) -> list[list[int]]:
         for text in texts:
             _refuse_surrogates(text)
         try:
-            encoded = self._backend.encode_many(texts)
+            encoded = encode(texts)
         except BaseException as error:  # a foreign tokenizer without an unknown token, for one
             raise UserError(f"this tokenizer cannot encode the text ({_reason(error)}); train one on it") from None
         for index, ids in enumerate(encoded):
             if not self._reserved.isdisjoint(ids):
-                encoded[index] = self._encode_apart(texts[index])
+                encoded[index] = self._encode_apart(texts[index], encode)
         return encoded
 
-    def _encode_apart(self, text: str) -> list[int]:
+    def _encode_apart(self, text: str, encode: Callable[[Sequence[str]], list[list[int]]]) -> list[int]:
         """Encode a text in which a foreign tokenizer sees specials: their names are cut in two first."""
         names = "|".join(re.escape(self._names[id]) for id in self._reserved)
         cuts = [0, *(match.start() + 1 for match in re.finditer(names, text)), len(text)]
         parts = [text[begin:stop] for begin, stop in itertools.pairwise(cuts)]
-        ids = itertools.chain.from_iterable(self._backend.encode_many(parts))
+        ids = itertools.chain.from_iterable(encode(parts))
         return [id for id in ids if id not in self._reserved]
 
     def encode_masked(self, text: str) -> list[int]:

@@ -1,0 +1,28 @@
+"""The directory of an export, which a later one may replace because it knows it by a file."""
+
+from pathlib import Path
+from typing import Any
+
+from greffon.errors import UserError
+from greffon.run import Run, clear_directory, write_json
+
+MARKER = "greffon.json"
+"""It says what was exported, from which run, and what goes in and comes out."""
+
+
+def refuse_old(out: Path, force: bool) -> None:
+    """Keep an export that is there already, unless the user wants another in its place."""
+    if (out / MARKER).is_file() and not force:
+        raise UserError(f"{out} holds an export already; choose another --out, or add --force to replace it")
+
+
+def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
+    """Make the directory; one that holds anything but an older export is left alone."""
+    clear_directory(out, marker=MARKER)
+    recipe = run.recipe
+    told = {"to": to, "run": run.name, "objective": recipe.objective, "context": recipe.shape.context}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / MARKER, {**told, "labels": list(recipe.labels), **more})
+    except OSError as problem:
+        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None

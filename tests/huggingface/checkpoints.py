@@ -1,0 +1,139 @@
+"""Small random checkpoints as `transformers` writes them, with tokenizers trained on a few sentences."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import sentencepiece
+import torch
+import transformers
+from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
+
+transformers.utils.logging.disable_progress_bar()
+
+TEXTS = [
+    f"{who} {verb} {what}."
+    for who in ("le chat", "la mère", "Un voisin", "l'enfant", "Paul", "東京", "the dog")
+    for verb in ("regarde", "mange", "n'aime pas", "looks at")
+    for what in ("une pomme", "le livre", "l'été", "rien du tout", "12 œufs", "a house")
+]
+SMALL = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 40,
+}  # fmt: skip
+LABELS = {"id2label": {0: "bad", 1: "good", 2: "unsure"}, "label2id": {"bad": 0, "good": 1, "unsure": 2}}
+
+
+def noisy(model: Any) -> Any:
+    """Give every parameter, norms and biases too, a value of its own."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.requires_grad:  # a table of sinusoids stays what it is
+                p.add_(0.2 * torch.randn_like(p))
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.copy_(torch.randn_like(model.final_logits_bias))
+    return model.eval()
+
+
+def wordpiece(folder: Path) -> int:
+    """Write a vocab.txt, as BERT's first checkpoints have it."""
+    made = BertWordPieceTokenizer(lowercase=True)
+    made.train_from_iterator(TEXTS, vocab_size=150, min_frequency=1, show_progress=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    made.save_model(str(folder))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+    return made.get_vocab_size()
+
+
+def byte_level(folder: Path, specials: list[str], kind: str) -> int:
+    """Write vocab.json and merges.txt, as the first checkpoints of GPT-2 and RoBERTa have them."""
+    made = ByteLevelBPETokenizer()
+    made.train_from_iterator(TEXTS, vocab_size=300, min_frequency=1, special_tokens=specials, show_progress=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    made.save_model(str(folder))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
+    return made.get_vocab_size()
+
+
+def two_sides(folder: Path) -> int:
+    """Write source.spm, target.spm and vocab.json, as Marian's checkpoints have them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
+    for side, texts in (("source", TEXTS), ("target", [text.upper() for text in TEXTS])):
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts), model_prefix=str(folder / side), vocab_size=90, minloglevel=2,
+            character_coverage=0.98, hard_vocab_limit=False,
+        )  # fmt: skip
+        (folder / f"{side}.vocab").unlink()
+        (folder / f"{side}.model").rename(folder / f"{side}.spm")
+        processor = sentencepiece.SentencePieceProcessor(str(folder / f"{side}.spm"))
+        for id in range(3, processor.get_piece_size()):
+            pieces.setdefault(processor.id_to_piece(id), len(pieces))
+    pieces[">>fr<<"] = len(pieces)
+    pieces["<pad>"] = len(pieces)
+    (folder / "vocab.json").write_text(json.dumps(pieces), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MarianTokenizer"}))
+    return len(pieces)
+
+
+def modern(folder: Path) -> None:
+    """Save the tokenizer again as `transformers` does today: as a tokenizer.json."""
+    made = transformers.AutoTokenizer.from_pretrained(folder)
+    for name in ("vocab.txt", "vocab.json", "merges.txt"):
+        (folder / name).unlink(missing_ok=True)
+    made.save_pretrained(folder)
+
+
+def bert(folder: Path, head: str = "ForMaskedLM", **settings: Any) -> Any:
+    """Save a BERT."""
+    size = wordpiece(folder)
+    config = transformers.BertConfig(vocab_size=size, **SMALL, **settings)
+    return saved(getattr(transformers, f"Bert{head}")(config), folder)
+
+
+def roberta(folder: Path, head: str = "ForMaskedLM", family: str = "Roberta", **settings: Any) -> Any:
+    """Save a RoBERTa, or one of its children."""
+    size = byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], "RobertaTokenizer")
+    config = getattr(transformers, f"{family}Config")(vocab_size=size, **SMALL, **settings)
+    return saved(getattr(transformers, f"{family}{head}")(config), folder)
+
+
+def distilbert(folder: Path, head: str = "ForMaskedLM", **settings: Any) -> Any:
+    """Save a DistilBERT."""
+    config = transformers.DistilBertConfig(
+        vocab_size=wordpiece(folder), dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=40,
+        **settings,
+    )  # fmt: skip
+    return saved(getattr(transformers, f"DistilBert{head}")(config), folder)
+
+
+def gpt2(folder: Path, head: str = "LMHeadModel", **settings: Any) -> Any:
+    """Save a GPT-2."""
+    size = byte_level(folder, ["<|endoftext|>"], "GPT2Tokenizer")
+    config = transformers.GPT2Config(
+        vocab_size=size, n_embd=16, n_layer=2, n_head=2, n_positions=40, bos_token_id=0, eos_token_id=0, **settings
+    )
+    return saved(getattr(transformers, f"GPT2{head}")(config), folder)
+
+
+def marian(folder: Path, **settings: Any) -> Any:
+    """Save a Marian."""
+    size = two_sides(folder)
+    config = transformers.MarianConfig(
+        vocab_size=size, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=40,
+        pad_token_id=size - 1, decoder_start_token_id=size - 1, eos_token_id=0, forced_eos_token_id=None,
+        **{"activation_function": "swish", "scale_embedding": True, **settings},
+    )  # fmt: skip
+    return saved(transformers.MarianMTModel(config), folder)
+
+
+def saved(model: Any, folder: Path) -> Any:
+    """Shake a model up and save it."""
+    noisy(model).save_pretrained(folder)
+    return model
