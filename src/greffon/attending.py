@@ -127,7 +127,7 @@ def _of_text(run: Run, text: str, to: str | None) -> AttentionWeights:
     if to is not None:
         raise UserError(f"{run.path} is a {run.recipe.objective} run and reads one text; leave out the translation")
     prepared = LabelledTexts(run.recipe, run.tokenizer)
-    ids = _fitting(run, text, "text", prepared.room)
+    ids = _fitting(run, run.tokenizer.encode(text), "text", prepared.room)
     row = prepared.lay_out(ids)
     body = load(run).body
     assert isinstance(body, Body)
@@ -140,8 +140,9 @@ def _of_pair(run: Run, text: str, to: str | None, kind: Kind) -> AttentionWeight
     tokenizer, body = run.tokenizer, load(run).body
     assert isinstance(body, EncoderDecoder)
     room = run.recipe.shape.context - 1
-    left = _fitting(run, text, "text", room)
-    right = _fitting(run, translate(run, text)[0].translation if to is None else to, "translation", room)
+    left = _fitting(run, tokenizer.encode(text), "text", room)
+    translation = translate(run, text)[0].translation if to is None else to
+    right = _fitting(run, tokenizer.encode_targets([translation])[0], "translation", room)
     source, target = [*left, tokenizer.end], [tokenizer.start, *right]
     written = [*right, tokenizer.end]  # each position of the target writes the next token
     blocks = body.encoder.blocks if kind == "source" else body.decoder.blocks
@@ -158,8 +159,7 @@ def _watch(body: nn.Module, rows: Sequence[np.ndarray], blocks: nn.ModuleList, l
     return torch.stack([seen[getattr(block, layer)][0] for block in blocks]).numpy()
 
 
-def _fitting(run: Run, text: str, what: str, room: int) -> list[int]:
-    ids = run.tokenizer.encode(text)
+def _fitting(run: Run, ids: list[int], what: str, room: int) -> list[int]:
     if len(ids) > room:
         raise UserError(f"the {what} has {len(ids):,} tokens, and {run.path} reads 1 to {room:,}; shorten it")
     return ids
