@@ -33,6 +33,7 @@ from greffon.config import Recipe, from_dict
 from greffon.errors import UserError
 from greffon.files import sha256, sync_directory, write_atomically
 from greffon.nn.model import Model
+from greffon.sharding import cut_like, gathered
 from greffon.text.tokenizer import Tokenizer
 
 
@@ -283,7 +284,7 @@ def clear_directory(path: Path, marker: str) -> None:
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     """Name the parameters once each: a tied matrix belongs to the body."""
-    return {name: p.detach().contiguous() for name, p in model.named_parameters()}
+    return {name: gathered(p.detach()).contiguous() for name, p in model.named_parameters()}
 
 
 def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
@@ -302,7 +303,7 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
                     f"{where}: {name} is {tuple(tensors[name].shape)}, the recipe says {tuple(p.shape)}; "
                     "the run is damaged"
                 )
-            p.copy_(tensors[name])
+            p.copy_(cut_like(tensors[name], p))
 
 
 def load_tensors(path: Path, digest: str | None) -> dict[str, Tensor]:

@@ -20,7 +20,8 @@ from typing import Any
 import torch
 
 from greffon.assembly import make_model
-from greffon.config import Recipe, Training
+from greffon.config import Recipe, Training, from_dict
+from greffon.crew import ALONE, Crew
 from greffon.errors import UserError
 from greffon.fit import Step, fit
 from greffon.job import Job
@@ -31,6 +32,7 @@ from greffon.optim import load_state_tensors, make_optimisers, state_tensors
 from greffon.progress import TrainingProgress, say
 from greffon.run import Run, fill, tensors_of
 from greffon.runtime import keep_memory
+from greffon.shared_run import shared
 from greffon.text.bitext import training_pairs
 from greffon.text.corpora import documents
 from greffon.text.tokenizer import Tokenizer
@@ -50,23 +52,33 @@ class Interrupted(KeyboardInterrupt):
         self.how = how
 
 
-def train(run: Run, *, quiet: bool = False) -> Run:
+def train(run: Run, *, quiet: bool = False, crew: Crew = ALONE) -> Run:
     """Bring a run to its last step; a run that has a checkpoint goes on from there."""
     keep_memory()
-    tell: Callable[[str], None] = (lambda message: None) if quiet else say
+    run = shared(run, crew)
+    silent = quiet or not crew.leads
+    tell: Callable[[str], None] = (lambda message: None) if silent else say
     try:
-        prepare_tokenizer(run, tell)
-        job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
+        with crew.in_turn():
+            prepare_tokenizer(run, tell)
+        run.recipe = _agreed(run.recipe, crew)
+        with crew.in_turn():
+            job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
         tell(job.summary)
         _note_data(run, job, tell)
         if run.recipe.training.steps == 0 or not (run.recipe.cost or quiet):
-            run.save_recipe(calibrated(run.recipe, job))
-        if not quiet:
+            run.save_recipe(_agreed(calibrated(run.recipe, job, crew), crew))
+        if not silent:
             tell(cost_line(run.recipe, run.checkpoint_step))
-        _train(run, job, tell, quiet)
+        _train(run, job, tell, quiet, crew)
     except KeyboardInterrupt:
         raise Interrupted(f"greffon resume {run.path}") from None
     return run
+
+
+def _agreed(recipe: Recipe, crew: Crew) -> Recipe:
+    """Return the recipe as the first process has it."""
+    return recipe if crew is ALONE else from_dict(Recipe, crew.agree(asdict(recipe)), "the recipe")
 
 
 def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
@@ -94,12 +106,15 @@ def _note_data(run: Run, job: Job, tell: Callable[[str], None]) -> None:
 # -- cost ------------------------------------------------------------------------------------
 
 
-def check_memory(recipe: Recipe) -> None:
-    """Refuse what cannot fit into this machine's memory, before anything is allocated."""
+def check_memory(recipe: Recipe, copies: int = 1) -> None:
+    """Refuse what cannot fit into this machine's memory, before anything is allocated.
+
+    `copies`: of the weights, where several processes share a machine.
+    """
     shape, rows = recipe.shape, recipe.training.rows
     if recipe.objective == "seq2seq":
         rows = -(-3 * recipe.training.batch_tokens // shape.context)  # two sides, and what reads across
-    weights = 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
+    weights = copies * 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
     states = 4 * rows * shape.context * shape.layers * (12 * shape.width + 3 * shape.feed_forward)
     try:
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -113,22 +128,23 @@ def check_memory(recipe: Recipe) -> None:
         )
 
 
-def calibrated(recipe: Recipe, job: Job) -> Recipe:
+def calibrated(recipe: Recipe, job: Job, crew: Crew = ALONE) -> Recipe:
     """Time a few real steps on a throw-away model; turn minutes into steps."""
-    check_memory(recipe)
+    check_memory(recipe, crew.copies)
     model = make_model(recipe)
+    crew.settle(model)
     trial = replace(recipe.training, steps=1_000_000)
     optimisers = make_optimisers(model, trial)
     times: list[float] = []
     started = time.perf_counter()
-    for step in islice(fit(model, job.objective, job.batches, optimisers, trial), 30):
+    for step in islice(fit(model, job.objective, job.batches, optimisers, trial, crew=crew), 30):
         times.append(step.seconds)
-        if time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3:
+        if crew.agree(time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3):
             break
     # The first steps pay for fresh memory; the median ignores a hiccup of the machine.
     seconds = statistics.median(times[2:])
     started = time.perf_counter()
-    job.evaluate(model)
+    crew.score(model, job.evaluate)
     evaluation = time.perf_counter() - started
     steps = recipe.training.steps
     if steps == 0:
@@ -195,7 +211,7 @@ class _Standing:
     seconds: float = 0.0
 
 
-def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
+def _initial(run: Run, tell: Callable[[str], None], quiet: bool, crew: Crew) -> Model:
     """Build the model as it stands before the first step: fresh, or on the body of its origin."""
     recipe = run.recipe
     model = make_model(recipe)
@@ -203,7 +219,7 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
         source = Run.open(recipe.origin)
         if source.path.parent == run.path.resolve() and not source.finished:
             tell(f"adapting the body to the task's own text: {source.path}")
-            train(source, quiet=quiet)
+            train(source, quiet=quiet, crew=crew)
         if recipe.vocabulary != source.recipe.vocabulary or run.tokenizer.digest != source.tokenizer.digest:
             raise UserError(f"{source.path} has another tokenizer; give --tokenizer {source.path}")
         tell(str(transfer(model, source, head=recipe.graft is None)))
@@ -215,18 +231,19 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
     return model
 
 
-def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None:
+def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool, crew: Crew) -> None:
     training = run.recipe.training
-    model = _initial(run, tell, quiet)
+    model = _initial(run, tell, quiet, crew)
+    crew.settle(model)
     optimisers = make_optimisers(model, training)
-    standing = _restore(run, model, optimisers, tell)
+    standing = _restore(run, model, optimisers, tell, crew)
     run.forget_after(standing.step or -1)  # without a checkpoint even step 0 is done again
     run.drop_snapshots(after=standing.step)
     saved = logged = time.monotonic()
-    with TrainingProgress(training.steps, standing.step, quiet) as progress, _stop_signals() as stop:
+    with TrainingProgress(training.steps, standing.step, quiet or not crew.leads) as progress, _stop_signals() as stop:
         if standing.step == 0:
-            _evaluate(run, job, model, standing, progress)
-        for step in fit(model, job.objective, job.batches, optimisers, training, standing.step):
+            _evaluate(run, job, model, standing, progress, crew)
+        for step in fit(model, job.objective, job.batches, optimisers, training, standing.step, crew):
             standing.step = step.number
             standing.seconds += step.seconds
             progress.step(step)
@@ -238,34 +255,37 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
                 run.log(_entry(step, standing))
                 logged = now
             if due:
-                _evaluate(run, job, model, standing, progress)
+                _evaluate(run, job, model, standing, progress, crew)
                 if training.average > 1:
                     run.save_snapshot(step.number, model, keep=training.average)
             waited = now - saved > 60 * training.checkpoint_minutes
-            if due or waited or stop.asked:
-                _save(run, model, optimisers, standing)
+            asked, waited = crew.any(stop.asked, waited)
+            if due or waited or asked:
+                _save(run, model, optimisers, standing, crew)
                 saved = time.monotonic()
-            if stop.asked and step.number < training.steps:
+            if asked and step.number < training.steps:
                 raise KeyboardInterrupt
             if training.patience and standing.stale >= training.patience:
                 tell(f"stopping early: no better score in {standing.stale} evaluations")
                 break
-        if training.average > 1 and _average(run, job, model, standing, progress):
-            _save(run, model, optimisers, standing)
+        if training.average > 1 and _average(run, job, model, standing, progress, crew):
+            _save(run, model, optimisers, standing, crew)
     run.mark_finished()
 
 
-def _average(run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress) -> bool:
+def _average(run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress, crew: Crew) -> bool:
     """Score the mean of the last evaluations' weights; if it is the best, keep it. The model goes on as it was."""
     snapshots = run.snapshots()
     if len(snapshots) < 2:
         return False
-    own = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
-    mean = {name: torch.stack([one[name] for one in snapshots]).mean(dim=0) for name in own}
+    own = [p.detach().clone() for p in model.parameters()]
+    mean = {name: torch.stack([one[name] for one in snapshots]).mean(dim=0) for name in snapshots[0]}
     fill(model, mean, run.path / "snapshots")
     before = standing.best
-    _evaluate(run, job, model, standing, progress, averaged=len(snapshots))
-    fill(model, own, run.path / "snapshots")
+    _evaluate(run, job, model, standing, progress, crew, averaged=len(snapshots))
+    with torch.no_grad():
+        for p, value in zip(model.parameters(), own, strict=True):
+            p.copy_(value)
     return standing.best is not before
 
 
@@ -292,9 +312,9 @@ def _entry(step: Step, standing: _Standing) -> dict[str, Any]:
 
 
 def _evaluate(
-    run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress, averaged: int = 0
+    run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress, crew: Crew, averaged: int = 0
 ) -> None:
-    scores = job.evaluate(model)
+    scores = crew.score(model, job.evaluate)
     entry = {"step": standing.step, "seconds": round(standing.seconds, 3), "held_out": scores}
     run.log({**entry, "averaged": averaged} if averaged else entry)
     progress.evaluation(standing.step, scores)
@@ -306,13 +326,15 @@ def _evaluate(
         standing.stale += 1
 
 
-def _save(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], standing: _Standing) -> None:
+def _save(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], standing: _Standing, crew: Crew) -> None:
     tensors = {f"model/{name}": tensor for name, tensor in tensors_of(model).items()}
     tensors |= {f"optimiser/{name}": t.contiguous() for name, t in state_tensors(model, optimisers).items()}
-    run.save_checkpoint(standing.step, tensors, {**asdict(standing), "environment": environment()})
+    run.save_checkpoint(standing.step, tensors, {**asdict(standing), "environment": environment(crew)})
 
 
-def _restore(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], tell: Callable[[str], None]) -> _Standing:
+def _restore(
+    run: Run, model: Model, optimisers: list[torch.optim.Optimizer], tell: Callable[[str], None], crew: Crew
+) -> _Standing:
     found = run.load_checkpoint()
     if found is None:
         return _Standing()
@@ -323,19 +345,17 @@ def _restore(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], te
         parts[kind][name] = tensor
     fill(model, parts["model"], run.path / "checkpoints")
     load_state_tensors(model, optimisers, parts["optimiser"])
-    for name, value in environment().items():
-        if state["environment"].get(name) != value:
-            tell(
-                f"warning: {name} was {state['environment'].get(name)} and is now {value}; "
-                "results may differ in the last digits"
-            )
+    before, now = ({"processes": 1, **one} for one in (state["environment"], environment(crew)))
+    for name, value in now.items():
+        if before.get(name) != value:
+            tell(f"warning: {name} was {before.get(name)} and is now {value}; results may differ in the last digits")
     tell(f"going on from step {state['step']:,}")
     return _Standing(**{f.name: state[f.name] for f in fields(_Standing)})
 
 
-def environment() -> dict[str, Any]:
+def environment(crew: Crew = ALONE) -> dict[str, Any]:
     """Name what the last digits of a result depend on beside the recipe."""
-    return {"torch": torch.__version__, "threads": torch.get_num_threads()}
+    return {"torch": torch.__version__, "threads": torch.get_num_threads(), **crew.environment()}
 
 
 class _Stop:
