@@ -8,18 +8,19 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 
 LAYERS = [
-    {"errors", "runtime", "files", "randomness", "statistics", "likeness", "stopping"},
+    {"errors", "runtime", "files", "randomness", "statistics", "likeness", "stopping", "sharding"},
     {"config", "bleu", "locks"},
     {"text", "nn", "lint", "yardstick", "verdict", "drawing", "health", "costs"},
     {"objectives", "recipes", "ledger_formulas"},
-    {"optim", "decode", "beam", "results"},
+    {"optim", "decode", "beam", "results", "crew"},
     {"fit"},
     {"scoring", "assembly", "progress", "job"},
-    {"run", "pair_job"},
-    {"jobs"},
+    {"run", "pair_job", "ranks"},
+    {"jobs", "shared_run"},
     {"transfer", "ledger", "pair_recipes"},
     {"train"},
-    {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page"},
+    {"launch"},
+    {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page", "worker"},
     {"report", "arms", "embedding", "translation", "occlusion", "by_position", "huggingface"},
     {"evaluation", "attending"},
     {"experiment", "pictures"},
@@ -81,3 +82,16 @@ def test_no_pickle_anywhere() -> None:
         source = path.read_text(encoding="utf-8")
         assert "torch.load" not in source, path
         assert "import pickle" not in source, path
+
+
+def test_one_process_never_imports_what_several_need() -> None:
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = [
+            name
+            for node in tree.body  # what a function imports is imported when it is called
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [n.name for n in node.names])
+        ]
+        if path.name != "ranks.py":
+            assert not any(name.startswith("torch.distributed") or name == "greffon.ranks" for name in names), path

@@ -17,6 +17,14 @@ class UserError(Exception):
     """A mistake in the user's input or data, told in one sentence."""
 
 
+class ToldError(Exception):
+    """What ended this process has been told by another one of the same training: exit, and say nothing."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"another process of this training has told why it ended (exit code {code})")
+        self.code = code
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Name the nearest of the choices, or all of them: ` (did you mean 'layers'?)`.
 

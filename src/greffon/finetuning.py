@@ -10,12 +10,12 @@ from greffon.config import Data, Graft, Recipe, Shape, Training, check_names, ov
 from greffon.errors import UserError
 from greffon.files import write_atomically
 from greffon.jobs import steps_of_epoch
+from greffon.launch import assemble, begin
 from greffon.lint import Finding, lint
 from greffon.progress import say
 from greffon.recipes import PRESETS
-from greffon.run import Run, room_for
+from greffon.run import Run
 from greffon.text.splits import Splits, load_splits
-from greffon.train import train as carry_out
 
 ADAPTED = "adapted"
 """Where, inside the new run, the body adapted to the task's own text is kept."""
@@ -41,26 +41,33 @@ def finetune(
     label_column: str = "label",
     force: bool = False,
     quiet: bool = False,
+    processes: int = 1,
+    shard: bool = False,
     **settings: Any,
 ) -> Run:
     """Graft a class head on a run's body, train on labelled texts, and return the new Run.
 
     `freeze` trains the head alone; `unfreeze` lets one more layer learn with each epoch, from the
     top; `adapt` first goes on pretraining on the task's own text. `settings` are fields of `Graft`,
-    `Shape` (dropout, context) and `Training`.
+    `Shape` (dropout, context) and `Training`. `processes` and `shard` are those of `pretrain`.
     """
-    source = Run.open(run)
-    data = labelled_data(train, valid, test, text_column, label_column)
-    splits = load_splits(data)
-    recipe = graft_recipe(
-        source, data, splits, epochs=epochs, seed=seed, freeze=freeze, unfreeze=unfreeze, settings=settings
-    )
-    findings = check(splits, source, recipe.shape.context) + check_body(source)
-    if not quiet:
-        for finding in findings:
-            say(f"{finding.severity}: {finding.message}")
-    with room_for(out, force) as path:
-        return carry_out(prepare(source, recipe, path, adapt=adapt), quiet=quiet)
+    crew = assemble(processes, shard)
+    with crew.one_voice(f"greffon resume {out}"):
+        source = Run.open(run)
+        data = labelled_data(train, valid, test, text_column, label_column)
+        splits = load_splits(data)
+        recipe = graft_recipe(
+            source, data, splits, epochs=epochs, seed=seed, freeze=freeze, unfreeze=unfreeze, settings=settings
+        )
+        findings = check(splits, source, recipe.shape.context) + check_body(source)
+        if crew.leads and not quiet:
+            for finding in findings:
+                say(f"{finding.severity}: {finding.message}")
+
+        def lay_out(path: Path) -> Run:
+            return prepare(source, recipe, path, adapt=adapt)
+
+        return begin(out, lay_out, force=force, quiet=quiet, crew=crew, processes=processes, shard=shard)
 
 
 def labelled_data(

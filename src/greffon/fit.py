@@ -9,16 +9,20 @@ What a step sees depends on (seed, step) only: its batches, and the random numbe
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
 from greffon.config import Training
+from greffon.crew import ALONE, Crew
 from greffon.health import Health
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score
 from greffon.optim import set_rates
 from greffon.randomness import derive
+from greffon.sharding import whole
 
 
 class Objective(Protocol):
@@ -54,12 +58,14 @@ def fit(
     training: Training,
     done: int = 0,
     health: Health | None = None,
+    crew: Crew = ALONE,
 ) -> Iterator[Step]:
     """Train from step `done` to the last, yielding after each step.
 
     `batches(step)` gives the batches of one step; their gradients are summed and divided by the
     number of real targets among them, so that N batches of one row equal one batch of N rows. With
-    `health`, a step whose numbers went wrong changes no weight.
+    `health`, a step whose numbers went wrong changes no weight. A crew shares the rows of each batch
+    out, and nothing else changes.
     """
     device = next(model.parameters()).device
     for number in range(done, training.steps):
@@ -70,19 +76,24 @@ def fit(
         targets = max(1, sum(part.count for part in parts))
         pairs = sum(len(part.pairs.targets) for part in parts if part.pairs is not None)
         loss = pair_loss = 0.0
+        own_targets = targets / crew.size  # gradients are averaged over the crew, losses are summed
         for i, part in enumerate(parts):
+            own = crew.part(part).to(device)
+            place = (number, i) if crew.leads else (number, i, crew.rank)
             # Dropout draws from the global generator: lend it a seed of this place, then give it back.
             with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-                torch.manual_seed(derive(training.seed, "dropout", number, i))
-                score = objective.score(model, part.to(device))
-            share = score.loss / targets
-            if score.pairs is not None and pairs:
-                pair_share = score.pairs.loss / pairs
+                torch.manual_seed(derive(training.seed, "dropout", *place))
+                score = crew.within(model, partial(_score, objective, own), last=i + 1 == len(parts))[-1]
+            share = score.loss / own_targets
+            # In a crew every weight takes part in every step, even the pair head's where there is no pair.
+            if score.pairs is not None and (pairs or crew.size > 1):
+                pair_share = score.pairs.loss / max(1, pairs)
                 pair_loss += pair_share.item()
-                share = share + pair_share
+                share = share + pair_share * crew.size
             share.backward()  # type: ignore[no-untyped-call]
             loss += score.loss.item() / targets
-        gradient = torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip).item()
+        loss, pair_loss = crew.total(loss, pair_loss)
+        gradient = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)).item()
         wrong = "" if health is None else health.judge(loss + pair_loss, gradient, training)
         for optimiser in optimisers:
             if not wrong:
@@ -101,3 +112,9 @@ def fit(
             pair_loss=pair_loss if pairs else None,
             skipped=wrong,
         )
+
+
+def _score(objective: Objective, batch: Batch, model: Model) -> tuple[Tensor, Tensor | None, Score]:
+    """Score a batch; the losses stand beside the score, where whoever wraps the model finds them."""
+    score = objective.score(model, batch)
+    return score.loss, None if score.pairs is None else score.pairs.loss, score

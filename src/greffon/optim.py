@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from greffon.config import Training
 from greffon.nn.model import Model
+from greffon.sharding import cut_like, gathered, whole
 
 _NS = (3.4445, -4.7750, 2.0315)
 """Quintic coefficients that drive singular values towards one as fast as possible (Jordan, 2024)."""
@@ -52,13 +53,15 @@ class Muon(torch.optim.Optimizer):
                 if not state:
                     state["momentum"] = torch.zeros_like(p)
                 momentum = state["momentum"].lerp_(p.grad, 1 - group["momentum"])
-                forms.setdefault(p.shape, []).append((p, p.grad.lerp(momentum, group["momentum"])))
+                update = whole(p.grad.lerp(momentum, group["momentum"]))  # singular values are those of all of it
+                forms.setdefault(p.shape, []).append((p, update))
             for form, members in forms.items():
                 updates = orthogonalise(torch.stack([update for _, update in members]))
                 # A step moves each entry by about lr, whatever the form (0.2: AdamW's typical size).
                 scale = 0.2 * math.sqrt(max(form))
                 for (p, _), update in zip(members, updates, strict=True):
-                    p.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-group["lr"] * scale)
+                    p.mul_(1 - group["lr"] * group["weight_decay"])
+                    p.add_(cut_like(update, p), alpha=-group["lr"] * scale)
 
 
 PAIR_PACE = 0.3
@@ -147,7 +150,7 @@ def state_tensors(model: nn.Module, optimisers: list[torch.optim.Optimizer]) -> 
     """Name every tensor that the optimisers remember: `{"body.norm.weight/exp_avg": …}`."""
     names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
     return {
-        f"{names[p]}/{key}": value
+        f"{names[p]}/{key}": gathered(value)
         for optimiser in optimisers
         for p, state in optimiser.state.items()
         for key, value in state.items()
@@ -161,4 +164,4 @@ def load_state_tensors(model: nn.Module, optimisers: list[torch.optim.Optimizer]
     for key, value in tensors.items():
         name, _, what = key.rpartition("/")
         p = parameters[name]
-        owner[p].state[p][what] = value.clone()  # it may be a view of the file, which must not stay mapped
+        owner[p].state[p][what] = cut_like(value, p).clone()  # it may be a view of the file, which must not stay mapped

@@ -2,7 +2,9 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,6 +24,7 @@ from greffon.config import (
 from greffon.errors import UserError, did_you_mean
 from greffon.fit import Objective
 from greffon.job import HELD_OUT_SHARE, Job, lowest_loss
+from greffon.launch import assemble, begin, carry_out, reopen
 from greffon.locks import sole_use
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
@@ -30,12 +33,12 @@ from greffon.pair_recipes import check_pairs, like_sides, pair_trial, take_pair_
 from greffon.randomness import generator
 from greffon.recipes import DEFAULTS, Preset
 from greffon.recipes import preset as look_up
-from greffon.run import Run, room_for
+from greffon.run import Run
 from greffon.scoring import held_out_loss
 from greffon.text.corpora import find_files
 from greffon.text.sentence_pairs import Pair
 from greffon.text.tokenizer import Tokenizer
-from greffon.train import calibrated, check_memory, train
+from greffon.train import calibrated, check_memory
 
 OBJECTIVES: tuple[PretrainingObjective, ...] = get_args(PretrainingObjective)
 BODIES: dict[PretrainingObjective, BodyKind] = {
@@ -64,6 +67,8 @@ def pretrain(
     start_from: str | Path | None = None,
     force: bool = False,
     quiet: bool = False,
+    processes: int = 1,
+    shard: bool = False,
     source: str | Path | None = None,
     target: str | Path | None = None,
     valid_source: str | Path | None = None,
@@ -85,33 +90,39 @@ def pretrain(
     The objective `seq2seq` learns to translate `source` into `target`, two files aligned line by
     line, or the columns of tables given as texts; its two sides can start from the bodies of
     pretrained runs (`encoder_from`, `decoder_from`), whose shape and tokenizer it then has.
+
+    `processes` trains in several processes on this machine, with the same batches and the same losses;
+    `shard` keeps a share of the weights in each of them instead of a copy. Both are no part of the run:
+    it can be resumed with any number of processes.
     """
-    recipe = make_recipe(
-        texts,
-        objective=objective,
-        preset=preset,
-        tokenizer=tokenizer,
-        vocabulary=vocabulary,
-        mix=mix,
-        valid=valid,
-        text_column=text_column,
-        steps=steps,
-        tokens=tokens,
-        minutes=minutes,
-        seed=seed,
-        start_from=start_from,
-        source=source,
-        target=target,
-        valid_source=valid_source,
-        valid_target=valid_target,
-        source_column=source_column,
-        target_column=target_column,
-        encoder_from=encoder_from,
-        decoder_from=decoder_from,
-        **settings,
-    )
-    with room_for(out, force) as path:
-        return train(Run.create(path, recipe), quiet=quiet)
+    crew = assemble(processes, shard)
+    with crew.one_voice(f"greffon resume {out}"):
+        recipe = make_recipe(
+            texts,
+            objective=objective,
+            preset=preset,
+            tokenizer=tokenizer,
+            vocabulary=vocabulary,
+            mix=mix,
+            valid=valid,
+            text_column=text_column,
+            steps=steps,
+            tokens=tokens,
+            minutes=minutes,
+            seed=seed,
+            start_from=start_from,
+            source=source,
+            target=target,
+            valid_source=valid_source,
+            valid_target=valid_target,
+            source_column=source_column,
+            target_column=target_column,
+            encoder_from=encoder_from,
+            decoder_from=decoder_from,
+            **settings,
+        )
+        lay_out = partial(Run.create, recipe=recipe)
+        return begin(out, lay_out, force=force, quiet=quiet, crew=crew, processes=processes, shard=shard)
 
 
 def estimate(texts: Sequence[str | Path] = (), **arguments: Any) -> Recipe:
@@ -162,32 +173,21 @@ def _held_out_tokens(recipe: Recipe) -> int:
     return min(most, int((HELD_OUT_SHARE if not data.valid else 1.0) * packed / 4))
 
 
-def resume(run: str | Path | Run, *, more: int = 0, quiet: bool = False) -> Run:
-    """Go on with a run that was stopped; `more` adds steps to one that is finished."""
-    run = Run.open(run)
-    if more < 0:
-        raise UserError(f"more is {more}; choose a number of steps above 0")
-    if run.recipe.imported:
-        raise UserError(
-            f"{run.path} was imported and has no training to go on with; "
-            f"start one from it with `greffon pretrain TEXT --start-from {run.path} --out RUN`"
-        )
-    training, done = run.recipe.training, run.checkpoint_step
-    if not more and run.finished:
-        early = f" (it stopped early, at step {done:,})" if 0 < done < training.steps else ""
-        raise UserError(
-            f"{run.path} has finished its {training.steps:,} steps{early}; "
-            f"train longer with `greffon resume {run.path} --more STEPS`"
-        )
-    if more and run.finished and not done:
-        raise UserError(
-            f"{run.path} is finished and has no checkpoint any more, so it cannot go on; train it anew, for longer"
-        )
-    with sole_use(run.path):
-        if more:
-            steps = (done if run.finished else training.steps) + more
-            run.reopen(replace(run.recipe, training=replace(training, steps=steps)))
-        return train(run, quiet=quiet)
+def resume(
+    run: str | Path | Run, *, more: int = 0, quiet: bool = False, processes: int = 1, shard: bool = False
+) -> Run:
+    """Go on with a run that was stopped; `more` adds steps to one that is finished.
+
+    It can go on in another number of `processes` than it was begun with.
+    """
+    crew = assemble(processes, shard)
+    with crew.one_voice(f"greffon resume {run.path if isinstance(run, Run) else run}"):
+        if more < 0:
+            raise UserError(f"more is {more}; choose a number of steps above 0")
+        opened = Run.open(run)
+        with sole_use(opened.path) if crew.guards else nullcontext():
+            opened = reopen(opened, more, crew=crew)
+            return carry_out(opened, quiet=quiet, crew=crew, processes=processes, shard=shard)
 
 
 def make_recipe(

@@ -38,6 +38,7 @@ from greffon.errors import UserError
 from greffon.files import sha256, sweep, sync_directory, sync_file, write_atomically
 from greffon.locks import empty_directory, own_directory, sole_use
 from greffon.nn.model import Model
+from greffon.sharding import cut_like, gathered
 from greffon.text.tokenizer import FILES as TOKENIZER_FILES
 from greffon.text.tokenizer import Tokenizer
 
@@ -385,7 +386,7 @@ def _has_weights(path: Path) -> bool:
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     """Name the parameters once each: a tied matrix belongs to the body."""
-    return {name: p.detach().contiguous() for name, p in model.named_parameters()}
+    return {name: gathered(p.detach()).contiguous() for name, p in model.named_parameters()}
 
 
 def check_fit(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
@@ -409,7 +410,7 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
     check_fit(model, tensors, where)
     with torch.no_grad():
         for name, p in model.named_parameters():
-            p.copy_(tensors[name])
+            p.copy_(cut_like(tensors[name], p))
 
 
 def load_tensors(path: Path, digest: str | None) -> dict[str, Tensor]:

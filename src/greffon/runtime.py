@@ -1,4 +1,4 @@
-"""How the process uses the machine: memory that stays mapped. Called once, before the first tensor."""
+"""How the process uses the machine: memory that stays mapped, cores, and its place among others."""
 
 import ctypes
 import os
@@ -29,3 +29,18 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def in_crew() -> bool:
+    """Say whether a launcher (torchrun, or `--processes`) has started this process as one of several."""
+    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+def leads() -> bool:
+    """Say whether this process is the one that writes and speaks: the first of several, or alone."""
+    return not in_crew() or os.environ["RANK"] == "0"
+
+
+def complains() -> bool:
+    """Say whether this process tells of what went wrong before the crew came together: one on each machine does."""
+    return not in_crew() or os.environ.get("LOCAL_RANK", os.environ["RANK"]) == "0"

@@ -12,7 +12,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -22,6 +22,7 @@ import torch
 
 from greffon.assembly import make_model
 from greffon.config import Recipe, Training, from_dict
+from greffon.crew import ALONE, Crew
 from greffon.errors import UserError
 from greffon.fit import Step, fit
 from greffon.health import IN_A_ROW, Health
@@ -34,6 +35,7 @@ from greffon.optim import load_state_tensors, make_optimisers, state_tensors
 from greffon.progress import TrainingProgress, say
 from greffon.run import Run, fill, tensors_of
 from greffon.runtime import keep_memory
+from greffon.shared_run import shared
 from greffon.text.bitext import training_pairs
 from greffon.text.corpora import documents
 from greffon.text.tokenizer import Tokenizer
@@ -53,13 +55,15 @@ class Interrupted(KeyboardInterrupt):
         self.how, self.signal = how, signal
 
 
-def train(run: Run, *, quiet: bool = False) -> Run:
+def train(run: Run, *, quiet: bool = False, crew: Crew = ALONE) -> Run:
     """Bring a run to its last step; a run that has a checkpoint goes on from there."""
     keep_memory()
-    tell: Callable[[str], None] = (lambda message: None) if quiet else say
+    run = shared(run, crew)
+    silent = quiet or not crew.leads
+    tell: Callable[[str], None] = (lambda message: None) if silent else say
     try:
-        with sole_use(run.path):
-            _carry_out(run, tell, quiet)
+        with sole_use(run.path) if crew.guards else nullcontext():
+            _carry_out(run, tell, quiet, crew)
     except KeyboardInterrupt as stop:
         raise Interrupted(f"greffon resume {run.path}", getattr(stop, "signal", signal.SIGINT)) from None
     except OSError as problem:
@@ -67,18 +71,22 @@ def train(run: Run, *, quiet: bool = False) -> Run:
     return run
 
 
-def _carry_out(run: Run, tell: Callable[[str], None], quiet: bool) -> None:
-    run.sweep()
-    prepare_tokenizer(run, tell)
+def _carry_out(run: Run, tell: Callable[[str], None], quiet: bool, crew: Crew) -> None:
+    with crew.in_turn():
+        if crew.leads:
+            run.sweep()
+        prepare_tokenizer(run, tell)
+    run.recipe = _agreed(run.recipe, crew)
     check_memory(run.recipe)
-    job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
+    with crew.in_turn():
+        job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
     tell(job.summary)
     _note_data(run, job)
     if run.recipe.training.steps == 0 or not (run.recipe.cost or quiet):
-        run.save_recipe(calibrated(run.recipe, job))
+        run.save_recipe(_agreed(calibrated(run.recipe, job, crew), crew))
     if not quiet:
         tell(cost_line(run.recipe, run.checkpoint_step))
-    _train(run, job, tell, quiet)
+    _train(run, job, tell, quiet, crew)
 
 
 def _not_written(run: Run, problem: OSError) -> str:
@@ -89,6 +97,11 @@ def _not_written(run: Run, problem: OSError) -> str:
         f"{problem.filename or run.path}: {problem.strerror}; free some room or mend the permissions, then go on with "
         f"`greffon resume {run.path}` ({kept})"
     )
+
+
+def _agreed(recipe: Recipe, crew: Crew) -> Recipe:
+    """Return the recipe as the first process has it."""
+    return recipe if crew is ALONE else from_dict(Recipe, crew.agree(asdict(recipe)), "the recipe")
 
 
 def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
@@ -119,12 +132,15 @@ def _note_data(run: Run, job: Job) -> None:
 # -- cost ------------------------------------------------------------------------------------
 
 
-def check_memory(recipe: Recipe) -> None:
-    """Refuse what cannot fit into this machine's memory, before anything is allocated."""
+def check_memory(recipe: Recipe, copies: int = 1) -> None:
+    """Refuse what cannot fit into this machine's memory, before anything is allocated.
+
+    `copies`: of the weights, where several processes share a machine.
+    """
     shape, rows = recipe.shape, recipe.training.rows
     if recipe.objective == "seq2seq":
         rows = -(-3 * recipe.training.batch_tokens // shape.context)  # two sides, and what reads across
-    weights = 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
+    weights = copies * 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
     states = 4 * rows * shape.context * shape.layers * (12 * shape.width + 3 * shape.feed_forward)
     try:
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -138,22 +154,23 @@ def check_memory(recipe: Recipe) -> None:
         )
 
 
-def calibrated(recipe: Recipe, job: Job) -> Recipe:
+def calibrated(recipe: Recipe, job: Job, crew: Crew = ALONE) -> Recipe:
     """Time a few real steps on a throw-away model; turn minutes into steps."""
-    check_memory(recipe)
+    check_memory(recipe, crew.copies)
     model = make_model(recipe)
+    crew.settle(model)
     trial = replace(recipe.training, steps=1_000_000)
     optimisers = make_optimisers(model, trial)
     times: list[float] = []
     started = time.perf_counter()
-    for step in islice(fit(model, job.objective, job.batches, optimisers, trial), 30):
+    for step in islice(fit(model, job.objective, job.batches, optimisers, trial, crew=crew), 30):
         times.append(step.seconds)
-        if time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3:
+        if crew.agree(time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3):
             break
     # The first steps pay for fresh memory; the median ignores a hiccup of the machine.
     seconds = statistics.median(times[2:])
     started = time.perf_counter()
-    job.evaluate(model)
+    crew.score(model, job.evaluate)
     evaluation = time.perf_counter() - started
     steps = recipe.training.steps
     if steps == 0:
@@ -225,7 +242,7 @@ class _Standing:
         return 0 < training.patience <= self.stale
 
 
-def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
+def _initial(run: Run, tell: Callable[[str], None], quiet: bool, crew: Crew) -> Model:
     """Build the model as it stands before the first step: fresh, or on the body of its origin."""
     recipe = run.recipe
     model = make_model(recipe)
@@ -233,7 +250,7 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
         source = Run.open(recipe.origin)
         if source.path.parent == run.path.resolve() and not source.finished:
             tell(f"adapting the body to the task's own text: {source.path}")
-            train(source, quiet=quiet)
+            train(source, quiet=quiet, crew=crew)
         if recipe.vocabulary != source.recipe.vocabulary or run.tokenizer.digest != source.tokenizer.digest:
             raise UserError(f"{source.path} has another tokenizer; give --tokenizer {source.path}")
         tell(str(transfer(model, source, head=recipe.graft is None)))
@@ -245,20 +262,21 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool) -> Model:
     return model
 
 
-def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None:
+def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool, crew: Crew) -> None:
     training = run.recipe.training
-    model = _initial(run, tell, quiet)
+    model = _initial(run, tell, quiet, crew)
+    crew.settle(model)
     optimisers = make_optimisers(model, training)
-    standing = _restore(run, model, optimisers, tell)
+    standing = _restore(run, model, optimisers, tell, crew)
     health = standing.health
     done = training.steps if standing.tired(training) else standing.step  # stopped just before it was marked
     run.forget_after(standing.step or -1)  # without a checkpoint even step 0 is done again
     run.drop_snapshots(after=standing.step)
     saved = logged = time.monotonic()
-    with TrainingProgress(training.steps, standing.step, quiet) as progress, _stop_signals() as stop:
+    with TrainingProgress(training.steps, standing.step, quiet or not crew.leads) as progress, _stop_signals() as stop:
         if standing.step == 0:
-            _evaluate(run, job, model, standing, progress)
-        for step in fit(model, job.objective, job.batches, optimisers, training, done, health):
+            _evaluate(run, job, model, standing, progress, crew)
+        for step in fit(model, job.objective, job.batches, optimisers, training, done, health, crew):
             standing.step = step.number
             standing.seconds += step.seconds
             now = time.monotonic()
@@ -275,36 +293,39 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool) -> None
                 run.log(_entry(step, standing))
                 logged = now
             if due:
-                _evaluate(run, job, model, standing, progress)
+                _evaluate(run, job, model, standing, progress, crew)
                 if training.average > 1:
                     run.save_snapshot(step.number, model, keep=training.average)
             waited = now - saved > 60 * training.checkpoint_minutes
-            if due or waited or stop.asked:
-                _save(run, job, model, optimisers, standing)
+            asked, waited = crew.any(bool(stop.asked), waited)
+            if due or waited or asked:
+                _save(run, job, model, optimisers, standing, crew)
                 saved = time.monotonic()
-            if stop.asked and step.number < training.steps:
-                raise Interrupted("", stop.asked)
+            if asked and step.number < training.steps:
+                raise Interrupted("", stop.asked or signal.SIGINT)
             if standing.tired(training):
                 tell(f"stopping early: no better score in {standing.stale} evaluations")
                 break
-        if training.average > 1 and _average(run, job, model, standing, progress):
-            _save(run, job, model, optimisers, standing)
+        if training.average > 1 and _average(run, job, model, standing, progress, crew):
+            _save(run, job, model, optimisers, standing, crew)
     run.mark_finished()
     if health.skipped:
         tell(f"{health.skipped:,} steps were skipped because their numbers went wrong; metrics.jsonl names them")
 
 
-def _average(run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress) -> bool:
+def _average(run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress, crew: Crew) -> bool:
     """Score the mean of the last evaluations' weights; if it is the best, keep it. The model goes on as it was."""
     snapshots = run.snapshots()
     if len(snapshots) < 2:
         return False
-    own = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
-    mean = {name: torch.stack([one[name] for one in snapshots]).mean(dim=0) for name in own}
+    own = [p.detach().clone() for p in model.parameters()]
+    mean = {name: torch.stack([one[name] for one in snapshots]).mean(dim=0) for name in snapshots[0]}
     fill(model, mean, run.path / "snapshots")
     before = standing.best
-    _evaluate(run, job, model, standing, progress, averaged=len(snapshots))
-    fill(model, own, run.path / "snapshots")
+    _evaluate(run, job, model, standing, progress, crew, averaged=len(snapshots))
+    with torch.no_grad():
+        for p, value in zip(model.parameters(), own, strict=True):
+            p.copy_(value)
     return standing.best is not before
 
 
@@ -332,9 +353,9 @@ def _entry(step: Step, standing: _Standing) -> dict[str, Any]:
 
 
 def _evaluate(
-    run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress, averaged: int = 0
+    run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress, crew: Crew, averaged: int = 0
 ) -> None:
-    scores = job.evaluate(model)
+    scores = crew.score(model, job.evaluate)
     entry = {"step": standing.step, "seconds": round(standing.seconds, 3), "held_out": scores}
     run.log({**entry, "averaged": averaged} if averaged else entry)
     progress.evaluation(standing.step, scores)
@@ -347,17 +368,27 @@ def _evaluate(
         standing.stale += 1
 
 
-def _save(run: Run, job: Job, model: Model, optimisers: list[torch.optim.Optimizer], standing: _Standing) -> None:
+def _save(
+    run: Run,
+    job: Job,
+    model: Model,
+    optimisers: list[torch.optim.Optimizer],
+    standing: _Standing,
+    crew: Crew,
+) -> None:
     """Keep where the training stands, unless it may just be diverging: then the last good checkpoint stays."""
     tensors = {f"model/{name}": tensor for name, tensor in tensors_of(model).items()}
-    if standing.health.in_a_row or not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+    unsound = standing.health.in_a_row > 0 or not all(bool(tensor.isfinite().all()) for tensor in tensors.values())
+    if any(crew.any(unsound)):
         return
     tensors |= {f"optimiser/{name}": t.contiguous() for name, t in state_tensors(model, optimisers).items()}
-    state = {**asdict(standing), "data": job.digest, "environment": environment()}
+    state = {**asdict(standing), "data": job.digest, "environment": environment(crew)}
     run.save_checkpoint(standing.step, tensors, state)
 
 
-def _restore(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], tell: Callable[[str], None]) -> _Standing:
+def _restore(
+    run: Run, model: Model, optimisers: list[torch.optim.Optimizer], tell: Callable[[str], None], crew: Crew
+) -> _Standing:
     found = run.load_checkpoint()
     if found is None:
         return _Standing()
@@ -370,21 +401,23 @@ def _restore(run: Run, model: Model, optimisers: list[torch.optim.Optimizer], te
     load_state_tensors(model, optimisers, parts["optimiser"])
     where = str(run.path / "checkpoints")
     standing = from_dict(_Standing, {f.name: state[f.name] for f in fields(_Standing) if f.name in state}, where)
-    before = state.get("environment")
-    for name, value in environment().items():
-        known = before.get(name) if isinstance(before, dict) else None
+    found = state.get("environment")
+    before, now = ({"processes": 1, **one} for one in (found if isinstance(found, dict) else {}, environment(crew)))
+    for name, value in now.items():
+        known = before.get(name)
         if known != value:
             warnings.warn(f"{name}: {known} before, {value} now; results may differ in the last digits", stacklevel=2)
     tell(f"going on from step {standing.step:,}")
     return standing
 
 
-def environment() -> dict[str, Any]:
+def environment(crew: Crew = ALONE) -> dict[str, Any]:
     """Name what the last digits of a result depend on beside the recipe; nothing is compiled."""
     return {
         "torch version": torch.__version__,
         "threads": torch.get_num_threads(),
         "CPU instructions": torch.backends.cpu.get_cpu_capability(),
+        **crew.environment(),
     }
 
 

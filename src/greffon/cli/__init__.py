@@ -10,7 +10,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from greffon.errors import UserError, did_you_mean
+from greffon.errors import ToldError, UserError, did_you_mean
+from greffon.runtime import complains, in_crew, leads
 
 COMMANDS = {
     "tokenizer": "train a subword tokenizer on text files",
@@ -32,6 +33,9 @@ COMMANDS = {
     "draw": "pictures: masks, positions, attention, costs, lengths, curves, texts on a plane",
     "demo": "the main job on real text that arrives with the install",
 }
+
+SHARED = ("pretrain", "finetune", "resume")
+"""The commands that several processes of a launcher can carry out together."""
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -55,11 +59,16 @@ def run(words: Sequence[str]) -> int:
         name = words[0]
         if name not in COMMANDS:
             raise UserError(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}")
+        if in_crew() and os.environ["WORLD_SIZE"] != "1" and name not in SHARED:
+            raise UserError(f"{name} is a command for one process; torchrun is for {', '.join(SHARED)}")
         importlib.import_module(f"greffon.cli.{name}").main(words[1:])
         sys.stdout.flush()
     except UserError as mistake:
-        print(f"greffon: {mistake}", file=sys.stderr)  # noqa: T201
+        if complains():
+            print(f"greffon: {mistake}", file=sys.stderr)  # noqa: T201
         return 1
+    except ToldError as told:
+        return told.code
     except KeyboardInterrupt as stop:
         how = getattr(stop, "how", "")
         print(f"\nstopped{how and '; go on with: '}{how}", file=sys.stderr)  # noqa: T201
@@ -88,12 +97,14 @@ def _terminate(number: int, frame: object) -> None:
 
 
 def say_out(text: str) -> None:
-    """Print a result on stdout."""
-    print(text)  # noqa: T201
+    """Print a result on stdout; of several processes, one does."""
+    if leads():
+        print(text)  # noqa: T201
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"warning: {message}", file=sys.stderr)  # noqa: T201
+    if leads():
+        print(f"warning: {message}", file=sys.stderr)  # noqa: T201
 
 
 def _help() -> str:

@@ -33,6 +33,10 @@ class Args:
     """Let one more layer learn with each epoch, from the top."""
     text_column: str = "text"
     label_column: str = "label"
+    processes: int = 1
+    """Processes on this machine that share the work; the batches and losses are those of one."""
+    shard: bool = False
+    """Keep a share of the weights in each process instead of a copy, for bodies that do not fit."""
     force: bool = False
     """Replace a run that is there already."""
     settings: GraftSettings = field(default_factory=GraftSettings)  # type: ignore[valid-type]

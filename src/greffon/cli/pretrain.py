@@ -61,6 +61,10 @@ class Args:
     """A pretrained run whose body the encoder starts from, and"""
     decoder_from: OutRun = None
     """one for the decoder; their shape and tokenizer are taken over."""
+    processes: int = 1
+    """Processes on this machine that share the work; the batches and losses are those of one."""
+    shard: bool = False
+    """Keep a share of the weights in each process instead of a copy, for bodies that do not fit."""
     dry_run: bool = False
     """Say what it would cost here, and stop."""
     force: bool = False
@@ -79,15 +83,17 @@ def main(words: Sequence[str]) -> None:
     what: dict[str, Any] = {
         name: value
         for name, value in vars(args).items()
-        if name not in ("texts", "out", "dry_run", "force", "settings")
+        if name not in ("texts", "out", "processes", "shard", "dry_run", "force", "settings")
     }
     what |= given(args.settings)
     if args.dry_run:
+        if args.processes > 1 or args.shard:
+            raise UserError("--dry-run measures one process; leave out --processes and --shard")
         say_out(cost_line(estimate(args.texts, **what)))
         return
     if args.out is None:
         raise UserError("no place for the run; name a directory with --out")
-    run = pretrain(args.texts, out=args.out, force=args.force, **what)
+    run = pretrain(args.texts, out=args.out, force=args.force, processes=args.processes, shard=args.shard, **what)
     best = run.scores
     bleu = f", BLEU {best['bleu']:.1f}" if "bleu" in best else ""
     say_out(

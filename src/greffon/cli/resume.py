@@ -15,6 +15,10 @@ class Args:
     """The run directory."""
     more: int = 0
     """Steps to add to those of the recipe."""
+    processes: int = 1
+    """Processes on this machine that share the work; it need not be the number it was begun with."""
+    shard: bool = False
+    """Keep a share of the weights in each process instead of a copy, for bodies that do not fit."""
 
 
 def main(words: Sequence[str]) -> None:
@@ -23,6 +27,6 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.pretraining import resume
 
-    run = resume(args.run, more=args.more)
+    run = resume(args.run, more=args.more, processes=args.processes, shard=args.shard)
     told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.scores.items())
     say_out(f"{run.path}: {told}")

@@ -24,6 +24,12 @@ class Pairs:
     places: Tensor  # (P,): where each pair's [CLS] stands in the flattened rows
     targets: Tensor  # (P,): 1 where the second text follows the first
 
+    def part(self, rows: slice, length: int, idle: bool) -> "Pairs":
+        """Return the pairs of some rows, each of `length` tokens; none of them, for a process that idles."""
+        begin, end = rows.start * length, rows.stop * length
+        own = (self.places >= begin) & (self.places < end) & (not idle)
+        return Pairs(self.segments[rows], self.places[own] - begin, self.targets[own])
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -46,6 +52,23 @@ class Batch:
     def padded(self) -> int:
         """Positions that are padding."""
         return 0 if self.documents is None else int((self.documents == PADDING).sum())
+
+    def part(self, index: int, parts: int) -> Self:
+        """Return the rows of one of several processes, which share the batch out evenly.
+
+        One that is left without a row reads the first, in which nothing is to be predicted: it takes part
+        in a step, and changes nothing. Bytes are counted in the whole batch only.
+        """
+        rows = len(self.tokens)
+        first, last = rows * index // parts, rows * (index + 1) // parts
+        idle = first == last
+        own = slice(0, 1) if idle else slice(first, last)
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        cut: dict[str, Any] = {name: value[own] for name, value in values.items() if isinstance(value, Tensor)}
+        if idle:
+            cut["targets"] = torch.full_like(cut["targets"], IGNORE)
+        pairs = None if self.pairs is None else self.pairs.part(own, self.tokens.shape[1], idle)
+        return replace(self, **cut, count=int((cut["targets"] != IGNORE).sum()), bytes=0, pairs=pairs)
 
     def to(self, device: torch.device) -> Self:
         """Return the batch on another device."""
