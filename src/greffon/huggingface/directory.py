@@ -1,10 +1,11 @@
 """The directory of an export, which a later one may replace because it knows it by a file."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from greffon.errors import UserError
-from greffon.run import Run, clear_directory, write_json
+from greffon.run import Run, write_json
 
 MARKER = "greffon.json"
 """It says what was exported, from which run, and what goes in and comes out."""
@@ -18,7 +19,7 @@ def refuse_old(out: Path, force: bool) -> None:
 
 def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
     """Make the directory; one that holds anything but an older export is left alone."""
-    clear_directory(out, marker=MARKER)
+    _clear(out)
     recipe = run.recipe
     told = {"to": to, "run": run.name, "objective": recipe.objective, "context": recipe.shape.context}
     try:
@@ -26,3 +27,12 @@ def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
         write_json(out / MARKER, {**told, "labels": list(recipe.labels), **more})
     except OSError as problem:
         raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
+
+
+def _clear(out: Path) -> None:
+    if (out / MARKER).is_file():
+        shutil.rmtree(out)
+    elif out.is_dir() and any(out.iterdir()):
+        raise UserError(f"{out} is a directory with other files in it; choose another --out")
+    elif out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; choose a directory for --out")

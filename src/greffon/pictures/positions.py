@@ -63,7 +63,7 @@ def positions_figure(
 def _of_preset(name: str) -> tuple[Shape, NoPositions, str]:
     known = PRESETS.get(name)
     shape = (known() if known is not None else look_up(name, "causal")).shape
-    return shape, make_positions(shape.positions, shape.width, shape.heads, shape.context), f"preset {name}"
+    return shape, make_positions(shape), f"preset {name}"
 
 
 def _of_run(run: Run) -> tuple[Shape, NoPositions, str]:
