@@ -246,8 +246,8 @@ def test_a_full_disk_ends_in_a_sentence_and_resuming_is_bit_for_bit(
         run = small / "run"
         words = ["pretrain", corpus, "--out", run, "--steps", "12", "--evaluate-every", "4", "--vocabulary", "300"]
 
-        def fill_up(*arguments: Any) -> Any:
-            for made in fit(*arguments):
+        def fill_up(*arguments: Any, **more: Any) -> Any:
+            for made in fit(*arguments, **more):
                 if made.number == 7 and (run / "checkpoints").exists():  # not while it is timed
                     (small / "ballast").write_bytes(b"x" * (os.statvfs(small).f_bavail * os.statvfs(small).f_frsize))
                 yield made

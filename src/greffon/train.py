@@ -75,9 +75,9 @@ def _carry_out(run: Run, tell: Callable[[str], None], quiet: bool, crew: Crew) -
     with crew.in_turn():
         if crew.leads:
             run.sweep()
-        prepare_tokenizer(run, tell)
+            prepare_tokenizer(run, tell)
     run.recipe = _agreed(run.recipe, crew)
-    check_memory(run.recipe)
+    check_memory(run.recipe, crew.copies)
     with crew.in_turn():
         job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
     tell(job.summary)
