@@ -72,7 +72,7 @@ def running(paths: list[Path], limits: Limits = DEFAULT) -> Iterator[Address]:
             assert not thread.is_alive()
 
 
-def until(true: Callable[[], bool], seconds: float = 20) -> None:
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
     """Wait for something to become true."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -177,6 +177,7 @@ def test_the_description_is_valid_and_complete(client: TestClient) -> None:
         ("occlude", {"run": "classifier", "text": "x", "label": "poli"}, "did you mean 'poil'"),
         ("translate", {"run": "causal", "texts": ["x"]}, "no translator"),
         ("translate", {"run": "translator", "texts": ["x"], "beam": 17}, "beam is 17"),
+        ("translate", {"run": "translator", "texts": ["one", "two dog " * 20]}, "reads 1 to 31; shorten it"),
         ("attention", {"run": "causal", "text": "x", "layer": 3}, "there is no layer 3; choose from 1 to 2"),
         ("attention", {"run": "causal", "text": "x", "kind": "cross"}, "without cross attention; choose self"),
         ("attention", {"run": "causal", "text": " "}, "nothing to look at"),

@@ -52,7 +52,7 @@ async def storm(url: str, port: int, questions: int, stalled: int) -> tuple[Coun
 
 
 def test_a_storm_is_weathered(kinds: Kinds, record_property: Callable[[str, object], None]) -> None:
-    with running(kinds.paths, Limits(read_seconds=2)) as server:
+    with running(kinds.paths, Limits(read_seconds=5)) as server:
         statuses, seconds = asyncio.run(storm(server.url, server.port, 200, 20))
     assert set(statuses) <= EXPECTED, statuses
     assert statuses[200] >= 200 * 3 // len(QUESTIONS)  # at least all that needs no model

@@ -14,7 +14,7 @@ from greffon.errors import UserError
 from greffon.web.limits import Limits
 from greffon.web.server import listen
 
-PATIENCE = 0.6
+PATIENCE = 1.0
 LONG = {"run": "causal", "prompt": "le chat", "tokens": 400, "temperature": 3.0}
 
 

@@ -15,7 +15,7 @@ from greffon.predict import fill as fill_masks
 from greffon.predict import generate as generate_text
 from greffon.predict import stream as stream_text
 from greffon.run import Run
-from greffon.translation import Translation
+from greffon.translation import Translation, translator
 from greffon.translation import translate as translate_texts
 from greffon.web import questions
 
@@ -53,7 +53,11 @@ def occlude(run: Run, asked: questions.Occlude) -> Occlusion:
 
 
 def translate(run: Run, asked: questions.Translate) -> list[Translation]:
-    """Translate sentences."""
+    """Translate sentences; one that would be cut is refused, as nobody here sees the warning."""
+    room = translator(run).recipe.shape.context - 1
+    longest = max(map(len, run.tokenizer.encode_many(asked.texts)), default=0)
+    if longest > room:
+        raise UserError(f"a sentence has {longest:,} tokens, and {run.path} reads 1 to {room:,}; shorten it")
     return translate_texts(run, asked.texts, beam=asked.beam, length_penalty=asked.length_penalty)
 
 

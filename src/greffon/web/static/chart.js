@@ -49,7 +49,7 @@ function extent(values) {
 export function chart(holder, { lines, xName, yName, describe }) {
   const width = Math.max(280, holder.clientWidth || 640);
   const height = Math.round(Math.min(420, Math.max(230, width * 0.46)));
-  const [left, right, top, bottom] = [52, 14, 12, 40];
+  const [left, right, top, bottom] = [52, 20, 12, 40];
   const points = lines.flatMap((line) => [...line.held, ...line.trained]);
   const furthest = Math.max(...points.map(([x]) => x));
   const xs = [0, furthest > 0 ? furthest : 1];
