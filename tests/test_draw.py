@@ -201,7 +201,7 @@ def test_slope_finds_the_exponent(exponent: float, factor: float) -> None:
 def test_the_figure_says_measured_and_theory(costs: list) -> None:
     figure = greffon.complexity_figure(costs)
     words = words_of(figure)
-    assert len([word for word in words if re.fullmatch(r"-?\d\.\d \(\d\.\d\)", word)]) == 2 * (4 + 4 + 1)
+    assert len([word for word in words if re.fullmatch(r"[●▲■◆] -?\d\.\d \(\d\.\d\)", word)]) == 2 * (4 + 4 + 1)
     assert all(
         any(word.startswith(f"{layer}: time {theory.said['time']}") for word in words)
         for layer, theory in THEORY.items()

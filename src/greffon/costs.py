@@ -2,8 +2,8 @@
 
 The theory is that of "Attention is all you need", table 1: self-attention n² d, recurrence n d²,
 convolution k n d². As there, attention is the weighing alone, without the linear maps around it. Time
-is one pass forward on one core; memory is what training has to keep of that pass, parameters and input
-left out.
+is the processor's for one pass forward on one core; memory is what training has to keep of that pass,
+parameters and input left out.
 """
 
 import time
@@ -61,6 +61,8 @@ class Sizes:
     """How often all points are measured, one after the other; the fastest pass of each counts."""
     seconds: float = 0.05
     """How long a point is repeated in a round at least."""
+    patience: float = 30.0
+    """Seconds after which no further round begins."""
 
 
 QUICK = Sizes((128, 256, 512), (32, 64, 128), (1, 3, 9), length=64, width=16, rounds=1, seconds=0.002)
@@ -111,8 +113,11 @@ def layer_costs(sizes: Sizes | None = None) -> list[Cost]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        # In rounds, because what else a machine does comes and goes.
-        for _ in range(sizes.rounds):
+        # In rounds, because what else a machine does comes and goes; on a busy one, in fewer.
+        begin = time.monotonic()
+        for done in range(sizes.rounds):
+            if done and time.monotonic() - begin > sizes.patience:
+                break
             for probe in probes:
                 probe.repeat(sizes.seconds)
         return [probe.cost() for probe in probes]
@@ -163,9 +168,9 @@ class Probe:
         self.module(self.x)
         spent = 0.0
         while spent < least:
-            begin = time.perf_counter()
+            begin = time.thread_time()  # the processor's time: what else the machine does is left out
             self.module(self.x)
-            took = time.perf_counter() - begin
+            took = time.thread_time() - begin
             self.seconds = min(self.seconds, took)
             spent += took
 

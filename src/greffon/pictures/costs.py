@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STYLES = {ATTENTION: LINES[0], FUSED: LINES[1], RECURRENCE: LINES[4], CONVOLUTION: LINES[2]}
+_SIGNS = {"o": "●", "^": "▲", "s": "■", "D": "◆"}  # so that numbers find their lines without colour
 _AXES: dict[Against, str] = {"length": "length n", "width": "width d", "kernel": "kernel k"}
 _UNITS: dict[What, tuple[str, float]] = {"time": ("time (ms)", 1e3), "memory": ("memory kept (MB)", 1e-6)}
 
@@ -35,8 +36,8 @@ def complexity_figure(costs: Sequence[Cost] | None = None, *, quick: bool = Fals
 
     costs = layer_costs(QUICK if quick else Sizes()) if costs is None else costs
     note = (
-        "One pass forward on one core, and what training has to keep of it. Numbers: the exponent fitted to the upper "
-        "half of the sizes, and in brackets that of the theory."
+        "One pass forward on one core (processor time), and what training has to keep of it. Numbers: the exponent "
+        "fitted to the upper half of the sizes, and in brackets that of the theory."
     )
     figure = sheet(10.4, 6.9, "What a layer costs, measured", note)
     grid = figure.subplots(2, 3)
@@ -52,7 +53,8 @@ def complexity_figure(costs: Sequence[Cost] | None = None, *, quick: bool = Fals
                     sizes = [point.size for point in points]
                     axes.plot(sizes, values, **style.line(dark=False), marker=style.marker, markersize=4)
                     one = fitted[layer, against, what]
-                    ends.append((values[-1], f"{_short(one.measured)} ({_short(one.theory)})", style.light))
+                    said = f"{_SIGNS[style.marker]} {_short(one.measured)} ({_short(one.theory)})"
+                    ends.append((values[-1], said, style.light))
             _scales(axes, sizes)
             _name_ends(axes, ends)
             axes.set(xlabel=f"{name} (log scale)", ylabel=f"{unit}, log scale")
