@@ -27,10 +27,14 @@ shapes = st.builds(
     activation=st.sampled_from(["relu", "squared-relu", "gelu", "swiglu"]),
     norm=st.sampled_from(["layer", "rms"]),
     norm_place=st.sampled_from(["pre", "post"]),
-    positions=st.sampled_from(["sinusoidal", "rotary", "learned", "none"]),
+    positions=st.sampled_from(["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]),
     bias=st.booleans(),
     tied=st.booleans(),
     context=st.integers(1, 64),
+    embedding_norm=st.booleans(),
+    position_offset=st.sampled_from([0, 2]),
+    head_transform=st.booleans(),
+    head_bias=st.booleans(),
 )
 
 
@@ -65,7 +69,13 @@ def test_the_base_model_of_the_paper() -> None:
         params(preset="base", classes=2)
 
 
-grafts = st.builds(Graft, pooling=st.sampled_from(["last", "mean", "mean-max"]), words=st.booleans())
+grafts = st.builds(
+    Graft,
+    pooling=st.sampled_from(["last", "mean", "mean-max"]),
+    words=st.booleans(),
+    inner=st.sampled_from(["none", "tanh", "relu"]),
+    class_bias=st.booleans(),
+)
 
 
 @given(shapes, st.integers(2, 9), grafts)

@@ -242,7 +242,10 @@ def gather(
             "files": asked["data"],
         },
         settings={**{name: value for name, value in asked.items() if name not in HIDDEN}, "seeds": seeds},
-        pretraining={name: Run.open(run).seconds for name, run in asked["runs"].items()},
+        pretraining={
+            name: None if run.recipe.imported else run.seconds
+            for name, run in ((name, Run.open(path)) for name, path in asked["runs"].items())
+        },
         versions={
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in ("greffon", "torch", "numpy", "scikit-learn")},

@@ -207,7 +207,9 @@ def marian_small() -> Preset:
         dropout=size.shape.dropout,
         context=size.shape.context,
     )
-    return replace(size, shape=shape)
+    # Post-norm layers want a gentler start than Muon's.
+    training = replace(full.training, rate=1e-3, warmup=400, evaluate_every=size.training.evaluate_every)
+    return replace(size, shape=shape, training=training)
 
 
 PRESETS: dict[str, Callable[[], Preset]] = {

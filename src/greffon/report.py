@@ -25,7 +25,7 @@ The schema (accuracies and differences are shares between 0 and 1):
     labels       the classes, in order
     label_curve  {arm: [{labels, mean, interval}]} or null
     data         {train, valid, test, train_test_overlap, findings: [{severity, code, message}], files}
-    pretraining  {arm: seconds that its body was pretrained for}
+    pretraining  {arm: seconds that its body was pretrained for; null: imported}
     settings     {seeds, epochs, …}
     versions     {package: version}
 """
@@ -123,7 +123,8 @@ def _arms(results: Results) -> Html:
     if len(bodies) > 1:
         note += f" Scratch has the form of {next(iter(bodies))}."
     if bodies:
-        took = ", ".join(f"{name} {_seconds(seconds)}" for name, seconds in bodies.items())
+        times = {name: "imported" if seconds is None else _seconds(seconds) for name, seconds in bodies.items()}
+        took = ", ".join(f"{name} {told}" for name, told in times.items())
         note += f" Pretraining, which is not counted, took: {took}."
     return section("The arms", cards(headers, rows), tag("p", note, kind="note"))
 

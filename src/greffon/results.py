@@ -60,7 +60,7 @@ def assemble(
     settings: Mapping[str, Any],
     versions: Mapping[str, str],
     label_curve: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-    pretraining: Mapping[str, float] | None = None,
+    pretraining: Mapping[str, float | None] | None = None,
 ) -> Results:
     """Everything that `results.json` holds; `overlap` are the test texts that also stand in train."""
     answers = {name: [outcome.predictions for outcome in outcomes] for name, outcomes in arms.items()}

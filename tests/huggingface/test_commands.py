@@ -51,6 +51,8 @@ def test_an_imported_body_stands_beside_ones_own(folder: Path) -> None:
     assert {"own", "bert", "scratch", "tfidf"} <= found.results["arms"].keys()
     digests = {Run.open(folder / "verdict" / "arms" / name / "seed-0").tokenizer.digest for name in ("own", "bert")}
     assert len(digests) == 2
+    assert found.results["pretraining"]["bert"] is None
+    assert "bert imported" in found.report.read_text(encoding="utf-8")
 
 
 def test_fine_tuned_it_can_be_exported_and_labels_travel(folder: Path) -> None:
@@ -179,7 +181,8 @@ def test_what_fits_no_family_is_named_and_a_preset_offered(tmp_path: Path) -> No
         ({"num_attention_heads": 3}, "cannot be cut into 3 heads"),
         ({"num_hidden_layers": 3}, "lacks the tensor bert.encoder.layer.2"),
         ({"num_hidden_layers": 1}, "tensors that have no place"),
-        ({"hidden_size": None}, "wrong kind|hidden_size"),
+        ({"hidden_size": None}, "of the wrong kind"),
+        ({"num_hidden_layers": "two"}, "of the wrong kind"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(changes: dict, reason: str, folder: Path, tmp_path: Path) -> None:
@@ -192,6 +195,18 @@ def test_what_is_not_supported_is_refused_by_name(changes: dict, reason: str, fo
     with pytest.raises(UserError, match=reason):
         greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("table", [{"0": "a", "2": "b"}, {"0": "a"}, {"0": "a", "1": "a"}, {"no": "a", "yes": "b"}])
+def test_labels_must_make_sense(table: dict[str, str], folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "changed"
+    source.mkdir()
+    for file in (folder / "their-classes").iterdir():
+        (source / file.name).write_bytes(file.read_bytes())
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps(config | {"id2label": table}))
+    with pytest.raises(UserError, match="id2label must name two or more classes"):
+        greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
 
 
 def test_pickled_weights_are_refused_with_a_way_out(folder: Path, tmp_path: Path) -> None:

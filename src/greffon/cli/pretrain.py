@@ -20,7 +20,8 @@ class Args:
     objective: PretrainingObjective = "causal"
     """What to learn: the next token, tokens hidden in the text (masked, BERT), or to translate (seq2seq)."""
     preset: Word = None
-    """The shape and its training: compact (default) or lab; to translate, small (default) or base."""
+    """The shape and its training: compact (default), lab, bert-mini (masked) or gpt2-mini; to translate,
+    small (default), base or marian-small."""
     tokenizer: OptionalFile = None
     """An existing tokenizer, or a run that has one; by default one is trained on the text."""
     vocabulary: Number = None

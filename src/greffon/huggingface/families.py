@@ -223,15 +223,15 @@ def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
             f"known are {', '.join(ACTIVATIONS)}"
         )
     read["activation"] = ACTIVATIONS[read["activation"]]
-    if family is GPT2 and read["feed_forward"] is None:
-        read["feed_forward"] = 4 * read["width"]
-    if family is ROBERTA:
-        if read["activation"] != "gelu":
-            raise UserError(f"{where}: RoBERTa's head is made for gelu, and hidden_act is {known['hidden_act']!r}")
-        read["position_offset"] = known.get("pad_token_id", 1) + 1
-        read["context"] -= read["position_offset"]
+    if family is ROBERTA and read["activation"] != "gelu":
+        raise UserError(f"{where}: RoBERTa's head is made for gelu, and hidden_act is {known['hidden_act']!r}")
     tied = known.get("tie_word_embeddings", True)
     try:
+        if family is GPT2 and read["feed_forward"] is None:
+            read["feed_forward"] = 4 * read["width"]
+        if family is ROBERTA:
+            read["position_offset"] = known.get("pad_token_id", 1) + 1
+            read["context"] -= read["position_offset"]
         return replace(PRESETS[family.preset]().shape, **{**family.fixed, **family.head, "tied": tied, **read})
     except TypeError as problem:
         raise UserError(f"{where}: a setting is of the wrong kind ({problem}); restore the file from a copy") from None
@@ -239,11 +239,10 @@ def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
 
 def labels_of(config: Mapping[str, Any], where: str) -> tuple[str, ...]:
     """Read the names of the classes, in order."""
-    table = config.get("id2label")
-    count = config.get("num_labels", 2)
-    named = {int(i): str(label) for i, label in table.items()} if table else {i: f"LABEL_{i}" for i in range(count)}
-    labels = tuple(named[i] for i in sorted(named))
-    if sorted(named) != list(range(len(named))) or len({*labels}) < len(labels) or len(labels) < 2:
+    table = config.get("id2label") or {str(i): f"LABEL_{i}" for i in range(2)}  # what they leave out
+    places = [str(i) for i in range(len(table))]
+    labels = tuple(str(table[i]) for i in places) if {*table} == {*places} else ()
+    if len(labels) < 2 or len({*labels}) < len(labels):
         raise UserError(f"{where}: id2label must name two or more classes, each once, from 0 on")
     return labels
 

@@ -39,7 +39,9 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
     if use == "masked" and family is BERT and {"cls.seq_relationship.weight", "bert.pooler.dense.weight"} <= {*tensors}:
         use = "pairs"  # the head of next-sentence prediction is there, whatever the configuration says
     tokenizer = read_tokenizer(path, family, config)
-    vocabulary = len(tensors[_embedding(family)]) if _embedding(family) in tensors else int(config["vocab_size"])
+    if _embedding(family) not in tensors:
+        raise UserError(f"{path} lacks the tensor {_embedding(family)}; it is incomplete, or of another architecture")
+    vocabulary = len(tensors[_embedding(family)])
     if tokenizer.size > vocabulary:
         raise UserError(
             f"{path}: the tokenizer has {tokenizer.size:,} tokens, and the model knows {vocabulary:,}; "

@@ -37,7 +37,7 @@ def to_onnx(run: Run, out: Path) -> Path:
         torch.onnx.export(
             model if classifies else model.body,
             rows,
-            graph,
+            graph,  # type: ignore[arg-type]  # the older exporter takes a buffer, too
             input_names=list(INPUTS),
             output_names=[output],
             dynamic_axes={**dict.fromkeys(INPUTS, free), output: {0: "texts"} if classifies else free},

@@ -35,9 +35,11 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
         raise UserError(f"{path}: the tokenizer asks for code of the checkpoint's own, which is never run")
     if family is MARIAN and (path / "source.spm").is_file():
         return _read_marian(path, settings, config)
-    specification = _specification(path, family, settings)
     try:
+        specification = _specification(path, family, settings)
         library = tokenizers.Tokenizer.from_str(json.dumps(specification))
+    except UserError:
+        raise
     except Exception as error:  # the library raises bare Exception
         raise UserError(f"{path}: the tokenizer is broken ({error}); fetch it again") from None
     pieces: dict[str, int] = library.get_vocab(with_added_tokens=True)
@@ -63,7 +65,7 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
             known = _by_name(specification) | known
     roles, absent = _complete(known, path)
     starts = family.kind != "gpt2" or around[:1] == [roles["start"]]
-    return Tokenizer(imported(roles, starts, absent, tokenizer=specification))
+    return Tokenizer(imported(roles, starts, absent, specification))
 
 
 def _is_id(value: Any, pieces: Mapping[str, int]) -> bool:

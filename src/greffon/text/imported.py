@@ -40,9 +40,7 @@ class Imported:
         self.decode, self.piece_bytes = self.inner.decode, self.inner.piece_bytes
 
 
-def imported(
-    roles: Mapping[str, int], starts: bool, absent: Sequence[str], *, tokenizer: Mapping[str, Any] | None = None
-) -> Imported:
+def imported(roles: Mapping[str, int], starts: bool, absent: Sequence[str], tokenizer: Mapping[str, Any]) -> Imported:
     """Keep a `tokenizer.json` with the roles that its checkpoint names."""
     return _written(roles, starts, absent, {"tokenizer": tokenizer})
 
