@@ -57,6 +57,17 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits.softmax(dim=-1)
 
 
+def draw(logits: Tensor, sampling: Sampling, randoms: Sequence[torch.Generator]) -> list[int]:
+    """Draw the next token of each row, from its own generator; the likeliest needs no dice."""
+    if sampling.temperature < COLD:
+        best: list[int] = logits.argmax(dim=-1).tolist()
+        return best
+    chances = distribution(logits, sampling)
+    return [
+        int(torch.multinomial(chance, 1, generator=random)) for chance, random in zip(chances, randoms, strict=True)
+    ]
+
+
 class Reader:
     """Reads token by token with a memory; at the end of the context it goes on with the later half."""
 
@@ -97,7 +108,7 @@ class Reader:
         return out
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def generate_tokens(
     model: Model,
     prompts: Sequence[Sequence[int]],
@@ -118,12 +129,11 @@ def generate_tokens(
     for _ in range(tokens):
         logits = reader.logits().float().cpu()
         logits[:, never] = -torch.inf
-        chances = distribution(logits, sampling)
-        drawn = []
-        for row, (chance, random) in enumerate(zip(chances, randoms, strict=True)):
-            token = end if ended[row] else int(torch.multinomial(chance, 1, generator=random))
+        going = [row for row, over in enumerate(ended) if not over]
+        drawn = [end] * len(prompts)
+        for row, token in zip(going, draw(logits[going], sampling, [randoms[row] for row in going]), strict=True):
+            drawn[row] = token
             ended[row] = token == end
-            drawn.append(token)
         yield drawn
         if all(ended):
             return
