@@ -1,10 +1,10 @@
-# demo · test · check: each sets up all it needs in .venv, from a fresh clone.
+# demo · test · check · bench: each sets up all it needs in .venv, from a fresh clone.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check golden clean
+.PHONY: demo test check golden bench bench-learning bench-scaling clean
 
 # torch first and by its exact version, so that no other install step pulls another build.
 $(VENV)/torch: constraints.txt
@@ -20,6 +20,10 @@ $(VENV)/dev: $(VENV)/torch pyproject.toml
 	$(PIP) -e '.[dev]'
 	touch $@
 
+$(VENV)/bench: $(VENV)/torch pyproject.toml
+	$(PIP) -e '.[bench]'
+	touch $@
+
 demo: $(VENV)/demo  ## the main job on real text: tokenizer, pretraining, comparison, report
 	$(BIN)/greffon demo
 
@@ -33,6 +37,15 @@ check: $(VENV)/dev  ## style and types
 
 golden: $(VENV)/dev  ## record the golden losses anew; say why in the commit
 	$(BIN)/python tests/golden.py --record > /dev/null
+
+bench: $(VENV)/bench  ## Greffon and its peers side by side: BENCHMARKS.md; let nothing else run
+	$(BIN)/python -m bench
+
+bench-learning: $(VENV)/bench  ## how soon compact has learnt what the lab's loop learns in five minutes
+	$(BIN)/python -m bench.learning
+
+bench-scaling: $(VENV)/bench  ## speed and memory against context, vocabulary, width and corpus size
+	$(BIN)/python -m bench.scaling
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greffon.config import Shape
-from greffon.decode import GREEDY, Reader, Sampling, distribution, generate_tokens
+from greffon.decode import GREEDY, Reader, Sampling, distribution, draw, generate_tokens
 from greffon.errors import UserError
 from greffon.nn.body import Decoder
 from greffon.nn.heads import VocabularyHead
@@ -85,3 +85,10 @@ def test_distribution_keeps_only_the_likeliest(
 def test_impossible_sampling_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError):
         Sampling(**wrong)
+
+
+def test_the_likeliest_token_is_what_a_sure_draw_gives() -> None:
+    logits = torch.randn(5, 40)
+    randoms = [torch.Generator().manual_seed(row) for row in range(5)]
+    drawn = [int(torch.multinomial(chance, 1, generator=randoms[0])) for chance in distribution(logits, GREEDY)]
+    assert draw(logits, GREEDY, randoms) == drawn == logits.argmax(dim=-1).tolist()

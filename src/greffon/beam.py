@@ -77,7 +77,7 @@ def _batches(lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
         yield batch
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def search_batch(
     model: Model, sources: Sequence[np.ndarray], limits: Sequence[int], search: Search, vocabulary: Vocabulary
 ) -> list[list[Hypothesis]]:

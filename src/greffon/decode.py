@@ -58,6 +58,17 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits.softmax(dim=-1)
 
 
+def draw(logits: Tensor, sampling: Sampling, randoms: Sequence[torch.Generator]) -> list[int]:
+    """Draw the next token of each row, from its own generator; the likeliest needs no dice."""
+    if sampling.temperature < COLD:
+        best: list[int] = logits.argmax(dim=-1).tolist()
+        return best
+    chances = distribution(logits, sampling)
+    return [
+        int(torch.multinomial(chance, 1, generator=random)) for chance, random in zip(chances, randoms, strict=True)
+    ]
+
+
 class Reader:
     """Reads token by token with a memory; at the end of the context it goes on with the later half."""
 
@@ -98,15 +109,20 @@ class Reader:
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draw:
-    """One step: the token drawn in each row, and what the model itself thought of every token, (B, V)."""
+    """One step: the token drawn in each row, and what the model itself thought of every token."""
 
     tokens: list[int]
-    probabilities: Tensor  # before temperature and cuts
+    logits: Tensor  # (B, V), before temperature and cuts
+
+    @property
+    def probabilities(self) -> Tensor:
+        """What the model itself thought of every token: (B, V)."""
+        return self.logits.softmax(dim=-1)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def generate_tokens(
     model: Model,
     prompts: Sequence[Sequence[int]],
@@ -128,13 +144,12 @@ def generate_tokens(
         go_on()
         logits = reader.logits().float().cpu()
         logits[:, never] = -torch.inf
-        chances = distribution(logits, sampling)
-        drawn = []
-        for row, (chance, random) in enumerate(zip(chances, randoms, strict=True)):
-            token = end if ended[row] else int(torch.multinomial(chance, 1, generator=random))
+        going = [row for row, over in enumerate(ended) if not over]
+        drawn = [end] * len(prompts)
+        for row, token in zip(going, draw(logits[going], sampling, [randoms[row] for row in going]), strict=True):
+            drawn[row] = token
             ended[row] = token == end
-            drawn.append(token)
-        yield Draw(drawn, logits.softmax(dim=-1))
+        yield Draw(drawn, logits)
         if all(ended):
             return
         for read, token in zip(reader.read, drawn, strict=True):

@@ -16,6 +16,7 @@ from greffon.jobs import LabelledTexts, language_scores
 from greffon.nn.model import Model
 from greffon.objectives.classify import class_probabilities
 from greffon.run import Run
+from greffon.runtime import keep_memory
 from greffon.statistics import confusion, macro_f1, wilson_interval
 from greffon.text.corpora import Labelled, labelled
 
@@ -27,6 +28,7 @@ def _load(path: Path, changed: int) -> Model:
 
 def load(run: Run) -> Model:
     """Load a run's model once, until its file changes."""
+    keep_memory()
     file = run.path / "model.safetensors"
     changed = file.stat().st_mtime_ns if file.is_file() else 0
     return _load(run.path.resolve(), changed) if changed else run.load_model()

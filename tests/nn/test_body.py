@@ -45,6 +45,25 @@ def test_presets_batched_equals_alone(name: str, kind: type[Body]) -> None:
         torch.testing.assert_close(together[row, : len(text)], alone, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("length", [5, 33, 130])
+def test_right_padding_needs_no_mask(shape: Shape, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = make(replace(shape, context=length))
+    tokens = torch.randint(VOCABULARY, (4, length))
+    documents = (torch.arange(length) < torch.tensor([[length], [1], [length // 2], [length - 1]])).long()
+
+    def outcome() -> list[torch.Tensor]:
+        body.zero_grad()
+        read = body(tokens, documents)[documents != PADDING]
+        read.square().sum().backward()
+        return [read, *(p.grad for p in body.parameters())]
+
+    without = outcome()
+    monkeypatch.setattr("greffon.nn.body.right_padded", lambda documents: False)
+    for mine, other in zip(without, outcome(), strict=True):
+        assert torch.equal(mine, other)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 @given(lengths=st.lists(st.integers(1, 10), min_size=1, max_size=3))

@@ -31,3 +31,23 @@ def test_equals_pytorch_with_gradients(
         torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-4)
     with torch.no_grad():
         torch.testing.assert_close(summed_cross_entropy(hidden, weight, offset, targets, smoothing), theirs)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows", [1, 16, 17, 49, 600])
+def test_blocks_and_padded_rows_change_no_bit(rows: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(rows, 24, requires_grad=True)
+    weight = torch.randn(1001, 24, requires_grad=True)
+    bias = torch.randn(1001, requires_grad=True)
+    targets = torch.randint(1001, (rows,))
+
+    def outcome() -> tuple[Tensor, ...]:
+        loss = summed_cross_entropy(hidden, weight, bias, targets, smoothing)
+        return loss, *torch.autograd.grad(loss, (hidden, weight, bias))
+
+    blocked = outcome()
+    monkeypatch.setattr(cross_entropy, "BLOCK", cross_entropy.CHUNK)
+    monkeypatch.setattr(cross_entropy, "LINE", 1)
+    for mine, other in zip(blocked, outcome(), strict=True):
+        assert torch.equal(mine, other)

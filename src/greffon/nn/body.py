@@ -9,7 +9,7 @@ from greffon.config import Shape
 from greffon.nn.attention import KeyValues
 from greffon.nn.blocks import Block, embedding_norm, final_norm
 from greffon.nn.dropout import Dropout
-from greffon.nn.masks import PADDING, attention_mask
+from greffon.nn.masks import PADDING, attention_mask, right_padded
 from greffon.nn.positions import make_positions
 
 
@@ -95,7 +95,9 @@ class Body(nn.Module):
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
-        mask = None if documents is None else attention_mask(documents, documents, causal=self.causal)
+        mask = None
+        if documents is not None and not (self.causal and right_padded(documents)):
+            mask = attention_mask(documents, documents, causal=self.causal)
         x = self.embed(tokens, positions, segments)
         rotation = self.positions.rotation(positions)
         for block in self.blocks:

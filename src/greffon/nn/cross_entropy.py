@@ -16,6 +16,10 @@ from torch import Tensor
 
 CHUNK = 512
 """Rows a chunk: 512 × 50,000 floats are 100 MB, which stays mapped from step to step."""
+BLOCK = 16
+"""Rows whose softmax is taken at once: few enough to stay in the cache from one operation to the next."""
+LINE = 64
+"""The buffer's rows begin at multiples of this: products of odd vocabularies are a quarter faster so."""
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -28,7 +32,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_hidden = torch.empty_like(hidden)
         grad_weight = torch.zeros_like(weight)
         grad_bias = None if bias is None else torch.zeros_like(bias)
-        buffer = hidden.new_empty(min(rows, CHUNK), len(weight))
+        buffer = hidden.new_empty(min(rows, CHUNK), -(-len(weight) // LINE) * LINE)[:, : len(weight)]
         for start in range(0, rows, CHUNK):
             part, wanted = hidden[start : start + CHUNK], targets[start : start + CHUNK].unsqueeze(1)
             logits = buffer[: len(part)]
@@ -39,10 +43,14 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             picked = logits.gather(1, wanted)
             if smoothing:
                 picked = (1 - smoothing) * picked + smoothing * logits.mean(1, keepdim=True)
-            highest = logits.amax(1, keepdim=True)
-            shares = logits.sub_(highest).exp_().sum(1, keepdim=True)
+            highest, shares = torch.empty_like(picked), torch.empty_like(picked)
+            # Even blocks: a single row would be summed in another order where there are several threads.
+            cuts = -(-len(part) // BLOCK)
+            for block, high, share in zip(*(x.tensor_split(cuts) for x in (logits, highest, shares)), strict=True):
+                torch.amax(block, 1, keepdim=True, out=high)
+                torch.sum(block.sub_(high).exp_(), 1, keepdim=True, out=share)
+                block.div_(share)  # now probabilities
             total += (shares.log() + highest - picked).sum()
-            logits.div_(shares)  # now probabilities
             if smoothing:
                 logits.sub_(smoothing / len(weight))
             logits.scatter_add_(1, wanted, torch.full_like(picked, smoothing - 1.0))  # now the gradient

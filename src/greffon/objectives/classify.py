@@ -39,7 +39,7 @@ class Classify:
         return Score(F.cross_entropy(logits, batch.targets, reduction="sum"), batch.count)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def class_probabilities(model: Model, batches: Sequence[Batch]) -> Tensor:
     """Return each text's probability of each class, batch after batch: (N, C)."""
     device = next(model.parameters()).device

@@ -1,0 +1,88 @@
+"""Classification: from text to label, documents a second. Tokenising is part of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from bench.contest import Contest, Goal
+from bench.contests.finetuning import Size, recipe_of
+from bench.turns import Turns
+
+
+def prepare(size: Size, folder: Path) -> None:
+    """Write the texts, and a run with fresh weights: how good they are changes no speed."""
+    from bench.contests.finetuning import prepare as prepare_texts
+    from bench.data import tokenizer_file
+    from greffon.assembly import make_model
+    from greffon.run import Run
+    from greffon.text.tokenizer import Tokenizer
+
+    prepare_texts(size, folder)
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    recipe = recipe_of(size, folder, tokenizer.size)
+    run = Run.create(run_folder(size, folder), recipe)
+    run.adopt(tokenizer)
+    run.save_model(make_model(recipe), {"accuracy": 0.0})
+    run.mark_finished()
+
+
+def run_folder(size: Size, folder: Path) -> Path:
+    """Where the classifier is."""
+    return folder / f"classifier-{size.vocabulary}-{size.width}"
+
+
+def texts_of(size: Size, folder: Path) -> list[str]:
+    """The texts to label."""
+    from bench.data import mixed_table
+    from greffon.text.corpora import labelled
+
+    return [row.text for row in labelled(mixed_table(folder, size.texts, skip=0), "text", "label")]
+
+
+def greffon(turns: Turns, size: Size, folder: Path) -> None:
+    """`greffon.classify` on a run."""
+    from greffon.predict import classify
+    from greffon.run import Run
+    from greffon.runtime import keep_memory
+
+    keep_memory()
+    texts, run = texts_of(size, folder), Run.open(run_folder(size, folder))
+    for _ in turns:
+        classify(run, texts)
+        turns.report(len(texts))
+
+
+def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
+    """A plain PyTorch loop over batches in the order of the texts, each padded to its longest."""
+    import torch
+
+    from bench.data import tokenizer_file
+    from bench.lab import LabModel, padded
+    from greffon.text.tokenizer import Tokenizer
+
+    texts = texts_of(size, folder)
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(0)).tolist()
+    texts = [texts[i] for i in order]
+    model = LabModel(tokenizer.size, 2, size.layers, size.width, size.heads, size.inner).eval()
+    with torch.no_grad():
+        for _ in turns:
+            for start in range(0, len(texts), size.rows):
+                ids = tokenizer.encode_many(texts[start : start + size.rows])
+                rows = [[tokenizer.start, *some][: size.context] for some in ids]
+                model.class_logits(*padded(rows)).softmax(dim=-1).argmax(dim=-1).tolist()
+            turns.report(len(texts))
+
+
+QUICK = Size(texts=16, held_out=8, vocabulary=300, layers=1, width=16, inner=16, context=64, rows=4, megabytes=0.05)
+CONTESTS = (
+    Contest(
+        "classify",
+        "classification, 4 × 200, texts of 5 to 512 tokens",
+        "docs/s",
+        {"Greffon": greffon, "lab loop": lab_loop},
+        replace(Size(), texts=256),
+        QUICK,
+        prepare,
+        goals=(Goal("lab loop", 2.7),),
+    ),
+)

@@ -1,0 +1,189 @@
+"""Fine-tuning: one epoch a turn on texts of very different length, from fresh weights; documents a second.
+
+Every contestant sees the same texts as often, at the same rate; the accuracy at the end stands beside.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bench.contest import Contest, Goal
+from bench.turns import Turns
+
+RATE = 1e-3
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model, its texts and its batches."""
+
+    texts: int = 384
+    held_out: int = 400
+    vocabulary: int = 8000
+    layers: int = 4
+    width: int = 200
+    heads: int = 2
+    inner: int = 200
+    context: int = 512
+    rows: int = 16
+    megabytes: float = 20
+
+
+def prepare(size: Size, folder: Path) -> None:
+    """Write the tables and the tokenizer."""
+    from bench.data import mixed_table, tokenizer_file
+
+    tokenizer_file(folder, size.vocabulary, size.megabytes)
+    mixed_table(folder, size.texts, skip=0)
+    mixed_table(folder, size.held_out, skip=size.texts)
+
+
+def recipe_of(size: Size, folder: Path, vocabulary: int) -> Any:
+    """Describe Greffon's fine-tuning of a lab model."""
+    from bench.data import LABELS, mixed_table
+    from greffon.config import Data, Recipe
+    from greffon.recipes import lab
+
+    preset = lab()
+    shape = replace(
+        preset.shape,
+        layers=size.layers,
+        width=size.width,
+        heads=size.heads,
+        feed_forward=size.inner,
+        context=size.context,
+    )
+    training = replace(preset.finetuning, rows=size.rows, rate=RATE, decay="constant", warmup=0, steps=1_000_000)
+    data = Data(
+        train=(str(mixed_table(folder, size.texts, skip=0)),),
+        valid=(str(mixed_table(folder, size.held_out, skip=size.texts)),),
+    )
+    return Recipe("classify", "lab", shape, training, data, vocabulary, graft=preset.graft, labels=LABELS)
+
+
+def greffon(turns: Turns, size: Size, folder: Path) -> None:
+    """The package's own loop, with length buckets."""
+    from bench.data import tokenizer_file
+    from greffon.assembly import make_model
+    from greffon.fit import fit
+    from greffon.jobs import classify
+    from greffon.optim import make_optimisers
+    from greffon.runtime import keep_memory
+    from greffon.text.tokenizer import Tokenizer
+
+    keep_memory()
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    recipe = recipe_of(size, folder, tokenizer.size)
+    job, model = classify(recipe, tokenizer), make_model(recipe)
+    steps = fit(model, job.objective, job.batches, make_optimisers(model, recipe.training), recipe.training)
+    for _ in turns:
+        for _step in islice(steps, job.epoch):
+            pass
+        turns.report(size.texts)
+    turns.note(accuracy=job.evaluate(model)["accuracy"])
+
+
+def encoded(size: Size, folder: Path) -> list[list[tuple[list[int], int]]]:
+    """The texts to train on and the held-out ones as ids, as much of each as the context holds, and classes."""
+    from bench.data import mixed_table, tokenizer_file
+    from greffon.text.corpora import labelled
+    from greffon.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    parts = []
+    for texts, skip in ((size.texts, 0), (size.held_out, size.texts)):
+        rows = labelled(mixed_table(folder, texts, skip), "text", "label")
+        ids = tokenizer.encode_many([row.text for row in rows])
+        parts.append(
+            [
+                ([tokenizer.start, *some][: size.context], int(row.label == "positive"))
+                for some, row in zip(ids, rows, strict=True)
+            ]
+        )
+    return parts
+
+
+def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
+    """A plain PyTorch loop over random batches, each padded to its longest text."""
+    import torch
+    import torch.nn.functional as F
+
+    from bench.lab import LabModel, padded, random_batches
+
+    train, held = encoded(size, folder)
+    torch.manual_seed(0)
+    model = LabModel(size.vocabulary, 2, size.layers, size.width, size.heads, size.inner)
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+    for epoch, _ in enumerate(turns):
+        for members in random_batches(len(train), size.rows, epoch):
+            tokens, lengths = padded([train[i][0] for i in members])
+            loss = F.cross_entropy(model.class_logits(tokens, lengths), torch.tensor([train[i][1] for i in members]))
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+        turns.report(size.texts)
+    model.eval()
+    right = 0
+    with torch.no_grad():
+        for start in range(0, len(held), size.rows):
+            some = held[start : start + size.rows]
+            found = model.class_logits(*padded([ids for ids, _ in some])).argmax(dim=-1)
+            right += int((found == torch.tensor([label for _, label in some])).sum())
+    turns.note(accuracy=right / len(held))
+
+
+def trainer(turns: Turns, size: Size, folder: Path) -> None:
+    """`transformers.Trainer`, grouping by length, with a GPT-2 of the same size."""
+    import torch
+    from transformers import GPT2ForSequenceClassification
+
+    from bench.lab import padded
+    from bench.trainer import gpt2, train_in_turns
+
+    train, held = encoded(size, folder)
+    config = gpt2(size.vocabulary, size.context, size.layers, size.width, size.heads, size.inner, num_labels=2)
+    torch.manual_seed(0)
+    model = GPT2ForSequenceClassification(config)
+
+    def collate(examples: list[dict[str, Any]]) -> dict[str, Any]:
+        tokens, lengths = padded([example["input_ids"] for example in examples])
+        real = (torch.arange(tokens.shape[1]) < lengths.unsqueeze(1)).long()
+        labels = torch.tensor([example["labels"] for example in examples])
+        return {"input_ids": tokens, "attention_mask": real, "labels": labels}
+
+    examples = [{"input_ids": ids, "labels": label} for ids, label in train]
+    train_in_turns(
+        turns,
+        model,
+        examples,
+        collate,
+        rows=size.rows,
+        steps=-(-len(examples) // size.rows),
+        work=size.texts,
+        rate=RATE,
+        grouped=True,
+    )
+    model.eval()
+    right = 0
+    with torch.no_grad():
+        for start in range(0, len(held), size.rows):
+            batch = collate([{"input_ids": ids, "labels": label} for ids, label in held[start : start + size.rows]])
+            found = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits.argmax(dim=-1)
+            right += int((found == batch["labels"]).sum())
+    turns.note(accuracy=right / len(held))
+
+
+CONTESTS = (
+    Contest(
+        "finetune",
+        "fine-tuning epoch, 4 × 200, texts of 5 to 512 tokens",
+        "docs/s",
+        {"Greffon": greffon, "lab loop": lab_loop, "Trainer, grouped by length": trainer},
+        Size(),
+        Size(texts=16, held_out=8, vocabulary=300, layers=1, width=16, inner=16, context=64, rows=4, megabytes=0.05),
+        prepare,
+        goals=(Goal("lab loop", 4.0), Goal("Trainer, grouped by length", 1.6)),
+    ),
+)

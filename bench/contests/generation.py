@@ -1,0 +1,97 @@
+"""Generation: greedy continuation of short prompts by a 4 × 200 model with a large vocabulary, tokens a second."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.contest import Contest, Goal
+from bench.turns import Turns
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model, how many rows it continues, and how far."""
+
+    rows: int
+    tokens: int = 96
+    prompt: int = 8
+    vocabulary: int = 50_001
+    layers: int = 4
+    width: int = 200
+    heads: int = 2
+    inner: int = 200
+    context: int = 256
+
+    def prompts(self) -> list[list[int]]:
+        """Prompts of one length, so that nobody pays for padding."""
+        return [
+            [10 + (7 * row + 3 * i) % (self.vocabulary - 20) for i in range(self.prompt)] for row in range(self.rows)
+        ]
+
+
+def prepare(size: Size, folder: Path) -> None:
+    """Do nothing: fresh weights and numbers for prompts will do."""
+
+
+def greffon(turns: Turns, size: Size, folder: Path) -> None:
+    """The package's own decoder."""
+    from greffon.assembly import make_model
+    from greffon.config import Data, Recipe
+    from greffon.decode import GREEDY, generate_tokens
+    from greffon.recipes import lab
+    from greffon.runtime import keep_memory
+
+    keep_memory()
+    preset = lab()
+    shape = replace(
+        preset.shape,
+        layers=size.layers,
+        width=size.width,
+        heads=size.heads,
+        feed_forward=size.inner,
+        context=size.context,
+    )
+    model = make_model(Recipe("causal", "lab", shape, preset.training, Data(), size.vocabulary))
+    end = size.vocabulary - 1  # never drawn, so that all write as much
+    for _ in turns:
+        steps = generate_tokens(model, size.prompts(), size.tokens, GREEDY, seed=0, end=end, padding=0, banned=[0, end])
+        turns.report(sum(map(len, steps)))
+
+
+def transformers(turns: Turns, size: Size, folder: Path) -> None:
+    """`generate` of a GPT-2 of the same size."""
+    import torch
+    from transformers import GPT2LMHeadModel
+
+    from bench.trainer import gpt2
+
+    torch.manual_seed(0)
+    config = gpt2(size.vocabulary, size.context, size.layers, size.width, size.heads, size.inner)
+    model = GPT2LMHeadModel(config).eval()
+    prompts = torch.tensor(size.prompts())
+    for _ in turns:
+        made = model.generate(
+            input_ids=prompts,
+            attention_mask=torch.ones_like(prompts),
+            max_new_tokens=size.tokens,
+            min_new_tokens=size.tokens,
+            do_sample=False,
+            use_cache=True,
+        )
+        turns.report(made[:, size.prompt :].numel())
+
+
+def contest(rows: int, times: float) -> Contest:
+    """One contest for a number of rows."""
+    return Contest(
+        f"generate-{rows}",
+        f"generation, vocabulary 50,001, {rows} row{'s' * (rows > 1)}",
+        "tokens/s",
+        {"Greffon": greffon, "generate": transformers},
+        Size(rows),
+        Size(rows, tokens=4, prompt=3, vocabulary=300, layers=1, width=16, inner=16, context=16),
+        prepare,
+        goals=(Goal("generate", times),),
+    )
+
+
+CONTESTS = (contest(1, 3.0), contest(16, 2.4))

@@ -1,0 +1,164 @@
+"""Pretraining: the lab preset on packed windows of real text, tokens a second."""
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from bench.contest import Contest, Goal
+from bench.turns import Turns
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model, its batches, and how many steps make a turn."""
+
+    vocabulary: int
+    steps: int
+    layers: int = 4
+    width: int = 200
+    heads: int = 2
+    inner: int = 200
+    context: int = 256
+    rows: int = 8
+    megabytes: float = 20
+
+    @property
+    def work(self) -> int:
+        """Tokens of a turn."""
+        return self.steps * self.rows * self.context
+
+
+def prepare(size: Size, folder: Path) -> None:
+    """Train the tokenizer, and lay out the text as windows for those who cannot read Greffon's store."""
+    import numpy as np
+
+    from bench.data import text_file, tokenizer_file
+    from greffon.text.store import open_store
+    from greffon.text.tokenizer import Tokenizer
+
+    text = text_file(folder, size.megabytes)
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    store = open_store([text], tokenizer)
+    length = size.context + 1
+    count = min(4096, len(store.tokens) // length)
+    np.save(windows_file(size, folder), np.array(store.tokens[: count * length]).reshape(count, length))
+
+
+def windows_file(size: Size, folder: Path) -> Path:
+    """The windows of `context` + 1 tokens that the peers draw from."""
+    return folder / f"windows-{size.vocabulary}-{size.context}-{size.megabytes:g}.npy"
+
+
+def greffon(turns: Turns, size: Size, folder: Path) -> None:
+    """The package's own loop on its own token store, with the preset `lab`."""
+    from bench.data import text_file, tokenizer_file
+    from greffon.assembly import make_model
+    from greffon.config import Data, Recipe
+    from greffon.fit import fit
+    from greffon.jobs import pretraining
+    from greffon.optim import make_optimisers
+    from greffon.recipes import lab
+    from greffon.runtime import keep_memory
+    from greffon.text.tokenizer import Tokenizer
+
+    keep_memory()
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    preset = lab()
+    shape = replace(
+        preset.shape,
+        layers=size.layers,
+        width=size.width,
+        heads=size.heads,
+        feed_forward=size.inner,
+        context=size.context,
+    )
+    training = replace(preset.training, rows=size.rows, steps=1_000_000)
+    data = Data(train=(str(text_file(folder, size.megabytes)),))
+    recipe = Recipe("causal", "lab", shape, training, data, tokenizer.size)
+    job, model = pretraining(recipe, tokenizer), make_model(recipe)
+    # Six operations a parameter and token, without the embedding, which is looked up; and attention.
+    learnt = sum(p.numel() for p in model.parameters()) - model.body.embedding.weight.numel()
+    turns.note(flops=6 * learnt + 12 * size.layers * size.width * size.context)
+    steps = fit(model, job.objective, job.batches, make_optimisers(model, training), training)
+    for _ in turns:
+        for _step in islice(steps, size.steps):
+            pass
+        turns.report(size.work)
+
+
+def trainer(turns: Turns, size: Size, folder: Path) -> None:
+    """`transformers.Trainer` with a GPT-2 of the same size."""
+    import numpy as np
+    import torch
+    from transformers import GPT2LMHeadModel, default_data_collator
+
+    from bench.trainer import gpt2, train_in_turns
+
+    windows = np.load(windows_file(size, folder)).astype(np.int64)[:, :-1]
+    config = gpt2(int(windows.max()) + 1, size.context, size.layers, size.width, size.heads, size.inner)
+    config.vocab_size = max(size.vocabulary, config.vocab_size)
+    torch.manual_seed(0)
+    examples = [{"input_ids": row, "labels": row} for row in windows]
+    train_in_turns(
+        turns,
+        GPT2LMHeadModel(config),
+        examples,
+        default_data_collator,
+        rows=size.rows,
+        steps=size.steps,
+        work=size.work,
+        rate=1e-3,
+    )
+
+
+def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
+    """A plain PyTorch loop."""
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+
+    from bench.lab import LabModel
+
+    windows = torch.from_numpy(np.load(windows_file(size, folder)).astype(np.int64))
+    torch.manual_seed(0)
+    vocabulary = max(size.vocabulary, int(windows.max()) + 1)
+    model = LabModel(vocabulary, vocabulary, size.layers, size.width, size.heads, size.inner)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for _ in turns:
+        for _step in range(size.steps):
+            rows = windows[torch.randint(len(windows), (size.rows,))]
+            logits = model.token_logits(rows[:, :-1])
+            loss = F.cross_entropy(logits.reshape(-1, vocabulary), rows[:, 1:].reshape(-1))
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+        turns.report(size.work)
+
+
+CONTESTANTS = {"Greffon": greffon, "Trainer": trainer, "lab loop": lab_loop}
+QUICK = Size(300, steps=2, layers=1, width=16, heads=2, inner=16, context=16, rows=2, megabytes=0.05)
+CONTESTS = (
+    Contest(
+        "pretrain-50k",
+        "pretraining, 4 × 200, 256 tokens, vocabulary 50,001",
+        "tokens/s",
+        CONTESTANTS,
+        Size(50_001, steps=3),
+        QUICK,
+        prepare,
+        goals=(Goal("Trainer", 1.6),),
+        most_gigabytes=0.75,
+        least_share=0.75,
+    ),
+    Contest(
+        "pretrain-8k",
+        "the same, vocabulary 8,000",
+        "tokens/s",
+        CONTESTANTS,
+        Size(8_000, steps=6),
+        QUICK,
+        prepare,
+        goals=(Goal("Trainer", 1.4),),
+    ),
+)

