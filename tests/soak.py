@@ -193,7 +193,8 @@ def write_table() -> None:
     """Put the figures into RELIABILITY.md."""
     before, mark, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
-    assert mark and end
+    assert mark
+    assert end
     known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     PAGE.write_text(f"{before}{mark}\n{table(known)}\n{end}{after}", encoding="utf-8")
 
