@@ -1,10 +1,10 @@
-# demo · test · check · bench: each sets up all it needs in .venv, from a fresh clone.
+# demo · test · soak · check · bench: each sets up all it needs in .venv, from a fresh clone.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check golden bench bench-learning bench-scaling clean
+.PHONY: demo test soak check golden bench bench-learning bench-scaling clean
 
 # torch first and by its exact version, so that no other install step pulls another build.
 $(VENV)/torch: constraints.txt
@@ -29,6 +29,9 @@ demo: $(VENV)/demo  ## the main job on real text: tokenizer, pretraining, compar
 
 test: $(VENV)/dev  ## all tests, two at a time
 	$(BIN)/python -m pytest -n 2
+
+soak: $(VENV)/dev  ## the long tests of reliability; their figures go into RELIABILITY.md
+	$(BIN)/python tests/soak.py
 
 check: $(VENV)/dev  ## style and types
 	$(BIN)/ruff check .

@@ -33,7 +33,7 @@ PLACES = {
     "tokenizer": ("greffon.train", "prepare_tokenizer"),
 }
 TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--feed-forward", "32", "--context", "24", "--dropout", "0.1"]
-SECONDS = 240.0
+SECONDS = 1200.0  # of a machine that may be busy with other things
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Stage:
             "seq2seq": [*pretrain, "--objective", "seq2seq", "--source", f"{here}/source.txt", "--target",
                         f"{here}/target.txt", "--vocabulary", "320", "--batch-tokens", "96", "--average", "3"],
             "finetune": ["finetune", f"{here}/causal", *graft, "--epochs", "5", *run],
-            "compare": ["compare", f"{here}/causal", *graft, "--epochs", "12", "--seeds", "2", "--jobs", "2", *run],
+            "compare": ["compare", f"{here}/causal", *graft, "--epochs", "12", "--jobs", "2", *run],
         }[kind]  # fmt: skip
 
     def start(self, words: list[str], trap: Trap | None = None, counts: str = "") -> BaseProcess:
@@ -192,6 +192,57 @@ class Stage:
             self.finish(words)
         found.mismatches = differences(whole, Run.open(out))
         return found
+
+    def comparison(self, kills: int, seed: int, arms: int = 4) -> Ordeal:
+        """Kill a comparison: its own process alone, from which the others must learn that it is gone, or by SIGTERM."""
+        whole, seeds = self.folder / "compare", ["--seeds", str(arms // 2)]
+        if not (whole / "results.json").exists():
+            self.finish([*self.words("compare", whole), *seeds])
+        chance, out = random.Random(f"compare/{seed}"), self.folder / f"compare-{seed}"
+        found, kept = Ordeal("compare"), dict[Path, tuple[int, int]]()
+        for number in range(kills):
+            process = self.start([*self.words("compare", out), *seeds])
+            wanted = sum(self._arms(out).values()) + chance.randrange(20, 90)
+            kind = signal.SIGTERM if number % 3 == 2 else signal.SIGKILL
+            deadline = time.monotonic() + SECONDS
+            while process.is_alive() and sum(self._arms(out).values()) < wanted and time.monotonic() < deadline:
+                time.sleep(0.01)
+            if process.is_alive():
+                os.kill(process.pid, kind)  # type: ignore[arg-type]
+            process.join(SECONDS)
+            assert process.exitcode in (0, -9, 143), process.exitcode
+            if process.exitcode:
+                found.kills.append(f"{kind.name} after {wanted} steps of all arms")
+            time.sleep(1.0)  # the others have heard of it
+            for arm, reached in self._arms(out).items():
+                if (arm / "predictions.json").exists():
+                    status = (arm / "model.safetensors").stat()
+                    kept[arm] = (status.st_ino, status.st_mtime_ns)
+                else:
+                    found.replayed += max(0, reached - Run.open(arm).checkpoint_step)
+        self.finish([*self.words("compare", out), *seeds])
+        for arm in self._arms(whole):
+            other = out / arm.relative_to(whole)
+            for name in ("model.safetensors", "predictions.json"):
+                if (arm / name).read_bytes() != (other / name).read_bytes():
+                    found.mismatches.append(f"{arm.relative_to(whole)}/{name}")
+            wanted_losses, found_losses = (fingerprint(Run.open(path))["losses"] for path in (arm, other))
+            common = wanted_losses.keys() & found_losses.keys()
+            if any(wanted_losses[step] != found_losses[step] for step in common):
+                found.mismatches.append(f"{arm.relative_to(whole)}: losses")
+        for arm, before in kept.items():
+            status = (arm / "model.safetensors").stat()
+            if (status.st_ino, status.st_mtime_ns) != before:
+                found.mismatches.append(f"{arm.name} was finished, and trained again")
+        verdicts = [json.loads((path / "results.json").read_text()) for path in (whole, out)]
+        for part in ("differences", "verdict"):
+            if verdicts[0][part] != verdicts[1][part]:
+                found.mismatches.append(part)
+        return found
+
+    def _arms(self, out: Path) -> dict[Path, int]:
+        """The arms of a comparison, and how far each has come."""
+        return {file.parent: self._reached(file.parent) for file in (out / "arms").rglob("recipe.json")}
 
     def _reached(self, out: Path) -> int:
         return max((e["step"] for e in Run.open(out).metrics()), default=0) if (out / "recipe.json").exists() else 0

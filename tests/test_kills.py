@@ -25,3 +25,10 @@ def test_killed_runs_go_on_bit_for_bit(stage: Stage, kind: str, places: tuple[st
     assert len(found.kills) == len(places)
     assert found.replayed > 0
     assert found.mismatches == []
+
+
+def test_a_comparison_whose_process_is_killed_keeps_what_it_has(stage: Stage) -> None:
+    stage.reference("causal")
+    found = stage.comparison(kills=1, seed=0, arms=2)
+    assert len(found.kills) == 1
+    assert found.mismatches == []

@@ -192,10 +192,10 @@ class Run:
         if not (self.path / "manifest.json").is_file():
             raise UserError(f"{self.path} has lost its manifest.json, by which its weights are checked; {COPY}")
         tensors = self._checked_weights()
-        if self.recipe.shape.layers > len(tensors):
-            raise UserError(f"{self.path / WEIGHTS} has fewer layers than its recipe says; the run is damaged")
-        with torch.device("meta"):  # a damaged recipe may ask for more than the machine has
-            check_fit(make_model(self.recipe), tensors, self.path / WEIGHTS)
+        shape, there = self.recipe.shape, sum(tensor.numel() for tensor in tensors.values())
+        least = self.recipe.vocabulary * shape.width + shape.layers * shape.width * (shape.width + shape.feed_forward)
+        if least > 4 * there or shape.layers > len(tensors):  # a damaged recipe may ask for any memory
+            raise UserError(f"{self.path / WEIGHTS} is much smaller than its recipe says; the run is damaged")
         model = make_model(self.recipe)
         fill(model, tensors, self.path / WEIGHTS)
         return model.eval()
@@ -389,8 +389,8 @@ def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: gathered(p.detach()).contiguous() for name, p in model.named_parameters()}
 
 
-def check_fit(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Refuse tensors that are not, one for one and in form, the parameters of a model."""
+def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Copy tensors into the parameters of the same name; anything left over or missing is an error."""
     parameters = dict(model.named_parameters())
     missing, extra = sorted(parameters.keys() - tensors.keys()), sorted(tensors.keys() - parameters.keys())
     if missing or extra:
@@ -398,18 +398,13 @@ def check_fit(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> N
             f"{where} does not fit its recipe: missing {missing[:3] or 'nothing'}, unknown {extra[:3] or 'nothing'}; "
             "the run is damaged or was made by another version"
         )
-    for name, p in parameters.items():
-        if p.shape != tensors[name].shape or p.dtype != tensors[name].dtype:
-            raise UserError(
-                f"{where}: {name} is {tuple(tensors[name].shape)}, the recipe says {tuple(p.shape)}; the run is damaged"
-            )
-
-
-def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Copy tensors into the parameters of the same name; anything left over or missing is an error."""
-    check_fit(model, tensors, where)
     with torch.no_grad():
-        for name, p in model.named_parameters():
+        for name, p in parameters.items():
+            if p.shape != tensors[name].shape or p.dtype != tensors[name].dtype:
+                raise UserError(
+                    f"{where}: {name} is {tuple(tensors[name].shape)}, the recipe says {tuple(p.shape)}; "
+                    "the run is damaged"
+                )
             p.copy_(cut_like(tensors[name], p))
 
 
