@@ -30,9 +30,9 @@ class SharedRun(Run):
             super().save_recipe(recipe)
 
     def adopt(self, tokenizer: Tokenizer) -> None:
-        """Store the tokenizer; only the first process has a new one."""
-        assert self.crew.leads
-        super().adopt(tokenizer)
+        """Store the tokenizer, once; the others hear of it when they agree on the recipe."""
+        if self.crew.leads:
+            super().adopt(tokenizer)
 
     def mark_finished(self) -> None:
         """Say that training has come to its end, once."""

@@ -13,7 +13,7 @@ import warnings
 if __name__ == "__main__":  # until it knows what to save, there is nothing to say about Ctrl-C
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
 
-from greffon.errors import ToldError
+from greffon.errors import ToldError, UserError
 from greffon.launch import assemble
 from greffon.progress import say
 from greffon.run import Run
@@ -25,13 +25,17 @@ def main(path: str, *flags: str) -> int:
     """Train the run as one of several processes."""
     warnings.showwarning = _show_warning
     threading.Thread(target=_stop_with, args=(int(os.environ["GREFFON_PARENT"]),), daemon=True).start()
-    crew = assemble(1, "--shard" in flags)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        crew = assemble(1, "--shard" in flags)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with crew.one_voice(f"greffon resume {path}"):
             train(Run.open(path), quiet="--quiet" in flags, crew=crew)
     except ToldError as told:
         return told.code
+    except UserError as mistake:  # there is no crew yet, so that each would tell
+        if leads():
+            say(f"greffon: {mistake}")
+        return 1
     return 0
 
 

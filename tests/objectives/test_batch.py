@@ -1,0 +1,54 @@
+"""A batch that several processes share: every row goes to one of them, with all that belongs to it."""
+
+from dataclasses import fields
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from greffon.objectives.batch import IGNORE, Batch
+from greffon.objectives.classify import Classify
+from greffon.objectives.masked import Masked, Roles
+from greffon.objectives.seq2seq import Seq2Seq
+from greffon.randomness import generator
+from greffon.text.sentence_pairs import Pair
+
+LENGTH, VOCABULARY = 10, 30
+
+
+def make(kind: str, rows: int, seed: int) -> Batch:
+    random = generator(seed, "parts")
+    texts = [random.integers(6, VOCABULARY, random.integers(4, LENGTH)) for _ in range(rows)]
+    if kind == "classify":
+        return Classify(0).batch(texts, random.integers(0, 2, rows).tolist())
+    if kind == "seq2seq":
+        return Seq2Seq(0, 1, 2, np.ones(VOCABULARY)).batch([(text, text[:-1]) for text in texts])
+    masked = Masked(Roles(0, 1, 2, 3, 4, 5), np.arange(6, VOCABULARY), np.ones(VOCABULARY), LENGTH, 0.3)
+    pairs = [[Pair(text[:2], text[2:4], bool(random.integers(2)))] * int(random.integers(1, 3)) for text in texts]
+    return masked.pair_batch(pairs, random)
+
+
+@given(st.sampled_from(["classify", "seq2seq", "masked"]), st.integers(1, 7), st.integers(1, 5), st.integers(0, 99))
+def test_parts_make_up_the_batch(kind: str, rows: int, processes: int, seed: int) -> None:
+    batch = make(kind, rows, seed)
+    parts = [batch.part(i, processes) for i in range(processes)]
+    assert all(len(part.tokens) >= 1 for part in parts)
+    assert sum(part.count for part in parts) == batch.count
+    idle = [rows * i // processes == rows * (i + 1) // processes for i in range(processes)]
+    busy = [part for part, rests in zip(parts, idle, strict=True) if not rests]
+    for part, rests in zip(parts, idle, strict=True):
+        assert part.count == int((part.targets != IGNORE).sum())
+        if rests:
+            assert part.count == 0
+            assert part.pairs is None or len(part.pairs.targets) == 0
+    for name in (f.name for f in fields(batch)):
+        whole = getattr(batch, name)
+        if isinstance(whole, Tensor):
+            assert torch.equal(torch.cat([getattr(part, name) for part in busy]), whole), name
+    if batch.pairs is not None:
+        assert torch.equal(torch.cat([part.pairs.targets for part in busy]), batch.pairs.targets)
+        at_home = [part.tokens.flatten()[part.pairs.places] for part in busy]
+        assert torch.equal(torch.cat(at_home), batch.tokens.flatten()[batch.pairs.places])
+        assert bool((torch.cat(at_home) == 3).all())  # [CLS]
