@@ -1,10 +1,12 @@
 # demo · test · soak · check · bench: each sets up all it needs in .venv, from a fresh clone.
+# demo · test · check · docs · notebook: each sets up all it needs in .venv, from a fresh clone.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test soak check golden bench bench-learning bench-scaling clean
+.PHONY: demo test check golden docs notebook clean
 
 # torch first and by its exact version, so that no other install step pulls another build.
 $(VENV)/torch: constraints.txt
@@ -22,6 +24,12 @@ $(VENV)/dev: $(VENV)/torch pyproject.toml
 
 $(VENV)/bench: $(VENV)/torch pyproject.toml
 	$(PIP) -e '.[bench]'
+$(VENV)/docs: $(VENV)/torch pyproject.toml
+	$(PIP) -e '.[docs]'
+	touch $@
+
+$(VENV)/notebook: $(VENV)/torch pyproject.toml
+	$(PIP) -e '.[notebook]'
 	touch $@
 
 demo: $(VENV)/demo  ## the main job on real text: tokenizer, pretraining, comparison, report
@@ -49,6 +57,11 @@ bench-learning: $(VENV)/bench  ## how soon compact has learnt what the lab's loo
 
 bench-scaling: $(VENV)/bench  ## speed and memory against context, vocabulary, width and corpus size
 	$(BIN)/python -m bench.scaling
+docs: $(VENV)/docs  ## the site, into build/site; a link that leads nowhere is an error
+	$(BIN)/sphinx-build -q -W --keep-going docs build/site
+
+notebook: $(VENV)/notebook  ## notebooks/lab.ipynb anew from lab.py, executed: under ten minutes on two cores
+	$(BIN)/jupytext --quiet --to ipynb --execute notebooks/lab.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) docs/generated build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

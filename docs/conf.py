@@ -1,0 +1,116 @@
+"""The site: `make docs` builds it into build/site, with every warning an error, so that links lead somewhere.
+
+Some pages are made anew each time, into docs/generated: the commands' own help, the public names, the executed
+notebook. Nothing on the site comes from another host.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import greffon
+from greffon.cli import COMMANDS, run
+from greffon.cli.draw import FIGURES
+
+DOCS = Path(__file__).parent
+GENERATED = DOCS / "generated"
+
+project = "Greffon"
+copyright = "the authors of Greffon, MIT licence"
+release = greffon.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+html_theme = "furo"
+html_title = "Greffon"
+html_theme_options = {"top_of_page_buttons": []}
+html_copy_source = False
+myst_heading_anchors = 3
+default_role = "code"  # docstrings write `name`, as people do
+autodoc_typehints = "signature"
+python_maximum_signature_line_length = 90
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+
+GROUPS = {
+    "Training": ("tokenizer", "pretrain", "estimate", "resume", "finetune", "compare", "evaluate"),
+    "Answers": ("classify", "generate", "generate_many", "fill", "translate", "translate_best"),
+    "Vectors": ("embed", "nearest", "word_vectors"),
+    "Looking inside": ("attention", "params", "show", "loss_by_position", "layer_costs"),
+    "Demos": ("demo", "demo_translation"),
+    "Pictures": tuple(name for name in greffon.__all__ if name == "draw" or name.endswith("_figure")),
+}
+"""The functions, in the order in which a reader meets them; what is in no group follows by itself."""
+
+
+def setup(app: Any) -> None:
+    """Make the generated pages before anything is read."""
+    app.connect("config-inited", lambda *_: generate())
+
+
+def generate() -> None:
+    """Write all generated pages."""
+    GENERATED.mkdir(exist_ok=True)
+    (GENERATED / "commands.md").write_text(commands(), encoding="utf-8")
+    (GENERATED / "python.md").write_text(names(), encoding="utf-8")
+    (GENERATED / "lab.md").write_text(notebook(DOCS.parent / "notebooks" / "lab.ipynb"), encoding="utf-8")
+
+
+def commands() -> str:
+    """Let every command speak for itself."""
+    parts = ["# Commands\n\nWhat `greffon COMMAND --help` says, word by word.\n"]
+    for name in COMMANDS:
+        parts.append(f"## {name}\n\n```text\n{help_of([name])}\n```\n")
+        if name == "draw":
+            parts += [f"### draw {figure}\n\n```text\n{help_of([name, figure])}\n```\n" for figure in FIGURES]
+    return "\n".join(parts)
+
+
+def help_of(words: list[str]) -> str:
+    """Catch what a command prints about itself."""
+    os.environ["COLUMNS"] = "84"
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        run([*words, "--help"])
+    return said.getvalue().strip()
+
+
+def names() -> str:
+    """List the public names, each with its docstring."""
+    told = {name for group in GROUPS.values() for name in group} | {"__version__"}
+    groups = {**GROUPS, "Nouns": tuple(name for name in greffon.__all__ if name not in told)}
+    parts = ["# Python\n\nEach command is a function of the same name: `import greffon`.\n"]
+    for title, members in groups.items():
+        parts.append(f"## {title}\n\n```{{eval-rst}}")
+        for name in members:
+            kind = "autoclass" if isinstance(getattr(greffon, name), type) else "autofunction"
+            parts.append(f".. {kind}:: greffon.{name}" + "\n   :members:" * (kind == "autoclass") + "\n")
+        parts.append("```\n")
+    return "\n".join(parts)
+
+
+def notebook(path: Path) -> str:
+    """Turn the executed notebook into a page, with its pictures beside it."""
+    page, pictures = [], 0
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            page.append(source)
+            continue
+        page.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            image = output.get("data", {}).get("image/png")
+            if image is not None:
+                pictures += 1
+                (GENERATED / f"lab-{pictures}.png").write_bytes(base64.b64decode("".join(image)))
+                page.append(f"![Figure {pictures} of the lab](lab-{pictures}.png)")
+            else:
+                page.append(f"```text\n{text_of(output)}\n```")
+    return "\n\n".join(page) + "\n"
+
+
+def text_of(output: dict[str, Any]) -> str:
+    """Return what a cell printed."""
+    return "".join(output.get("text") or output["data"]["text/plain"]).rstrip()
