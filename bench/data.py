@@ -50,15 +50,6 @@ def tokenizer_file(folder: Path, vocabulary: int, megabytes: float) -> Path:
     return path
 
 
-def sentences_file(folder: Path, count: int) -> Path:
-    """A file of so many single sentences, one a line."""
-    path = folder / f"sentences-{count}.txt"
-    if not path.is_file():
-        texts = islice(labelled_reviews("rotten_tomatoes"), count)
-        write_atomically(path, "".join(text + "\n" for text, _ in texts).encode())
-    return path
-
-
 def mixed_table(folder: Path, texts: int, skip: int) -> Path:
     """A table of labelled texts of very different length: as many reviews as single sentences."""
     path = folder / f"mixed-{skip}-{texts}.csv"

@@ -9,6 +9,7 @@ quiet machine's clock would show. Everyone sees the same windows in the same ord
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -166,11 +167,13 @@ def main(words: list[str] | None = None) -> int:
 
     keep_memory()
     torch.set_num_threads(1)
-    args.data.mkdir(parents=True, exist_ok=True)
-    machine = facts(2, args.data)
+    folder = args.data.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["GREFFON_CACHE"] = str(folder / "cache")
+    machine = facts(2, folder)
     found = []
     for seed in range(args.seeds):
-        found.append(measure(seed, args.seconds, args.data, args.quick))
+        found.append(measure(seed, args.seconds, folder, args.quick))
         print(f"seed {seed}: {found[-1]}", flush=True)
     file = args.results or (None if args.quick else RESULTS)
     if file:

@@ -1,6 +1,5 @@
 """Classification: from text to label, documents a second. Tokenising is part of it."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from bench.contest import Contest, Goal
@@ -80,7 +79,7 @@ CONTESTS = (
         "classification, 4 × 200, texts of 5 to 512 tokens",
         "docs/s",
         {"Greffon": greffon, "lab loop": lab_loop},
-        replace(Size(), texts=256),
+        Size(),
         QUICK,
         prepare,
         goals=(Goal("lab loop", 2.7),),

@@ -18,7 +18,7 @@ RATE = 1e-3
 class Size:
     """A model, its texts and its batches."""
 
-    texts: int = 384
+    texts: int = 256
     held_out: int = 400
     vocabulary: int = 8000
     layers: int = 4

@@ -1,9 +1,11 @@
 """Translation: beam search with four beams, sentences a second, with the same weights for everyone.
 
-Weights are fresh, so every sentence is written up to the same length; they are spread widely enough that
-rounding hardly ever decides between two tokens, and the outputs of all contestants can be compared.
+Weights are fresh, so hardly a sentence ends by itself; as all sources are equally long, all translations
+are written up to the same length. Weights are spread widely enough that rounding hardly ever decides
+between two tokens, and the translations of all contestants can be compared.
 """
 
+import inspect
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,21 +13,19 @@ from typing import Any
 from bench.contest import Contest, Goal
 from bench.turns import Absent, Turns
 
-PAD, START, END = 0, 1, 2
 BEAM = 4
 
 
 @dataclass(frozen=True)
 class Size:
-    """A preset of Greffon's, the sentences, and how long their translations are."""
+    """A preset of Greffon's, and the sentences."""
 
     preset: str
     sentences: int
     vocabulary: int
-    length: int = 24
+    length: int = 16  # tokens of a source
     smaller: tuple[tuple[str, int], ...] = ()  # fields of the shape, for a quick trial
     megabytes: float = 20
-    words: int = 8000  # of the tokenizer that cuts the sentences
 
 
 def shape_of(size: Size) -> Any:
@@ -35,106 +35,108 @@ def shape_of(size: Size) -> Any:
     return replace(preset(size.preset, "seq2seq").shape, norm_place="post", dropout=0.0, **dict(size.smaller))
 
 
-def weights_file(size: Size, folder: Path) -> Path:
-    """Where the weights are, under Greffon's names."""
-    return folder / f"translator-{size.preset}-{size.vocabulary}.safetensors"
+def run_folder(size: Size, folder: Path) -> Path:
+    """Where the translator is."""
+    return folder / f"translator-{size.preset}-{size.vocabulary}"
 
 
-def build(size: Size) -> Any:
-    """A translator of Greffon's with fresh weights."""
-    from greffon.assembly import translator
-    from greffon.config import Data, Recipe, Training
-
-    recipe = Recipe("seq2seq", size.preset, shape_of(size), Training(), Data(), size.vocabulary, body="encoder-decoder")
-    return translator(recipe).eval()
+def sentences_file(size: Size, folder: Path) -> Path:
+    """Where the sentences are, one a line."""
+    return folder / f"sentences-{size.vocabulary}-{size.length}-{size.sentences}.txt"
 
 
 def prepare(size: Size, folder: Path) -> None:
-    """Write the sentences and the weights."""
+    """Write a run with fresh weights, and sentences of one length in its tokens."""
     import torch
-    from safetensors.torch import save_file
 
-    from bench.data import sentences_file, tokenizer_file
-    from greffon.run import tensors_of
-
-    tokenizer_file(folder, size.words, size.megabytes)
-    sentences_file(folder, size.sentences)
-    torch.manual_seed(0)
-    model = build(size)
-    with torch.no_grad():
-        model.body.embedding.weight.mul_(5)
-    save_file(tensors_of(model), weights_file(size, folder))
-
-
-def sentences(size: Size, folder: Path) -> list[list[int]]:
-    """Sentences of the reviews as ids, none of which is a special one."""
-    from bench.data import sentences_file, tokenizer_file
+    from bench.data import labelled_reviews, tokenizer_file
+    from greffon.assembly import make_model
+    from greffon.config import Data, Recipe, Training
+    from greffon.run import Run
     from greffon.text.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer.load(tokenizer_file(folder, size.words, size.megabytes))
-    texts = sentences_file(folder, size.sentences).read_text(encoding="utf-8").splitlines()
-    room = shape_of(size).context - 1
-    return [ids[:room] for ids in tokenizer.encode_many(texts)]
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    shape = shape_of(size)
+    recipe = Recipe("seq2seq", size.preset, shape, Training(), Data(), tokenizer.size, body="encoder-decoder")
+    run = Run.create(run_folder(size, folder), recipe)
+    run.adopt(tokenizer)
+    model = make_model(recipe)
+    with torch.no_grad():
+        model.body.embedding.weight.mul_(5)
+    run.save_model(model, {"loss": 0.0})
+    run.mark_finished()
+    chosen: list[str] = []
+    for text, _ in labelled_reviews("rotten_tomatoes"):
+        cut = tokenizer.decode(tokenizer.encode(text)[: size.length])
+        if len(tokenizer.encode(cut)) == size.length:
+            chosen.append(cut)
+        if len(chosen) == size.sentences:
+            break
+    sentences_file(size, folder).write_text("\n".join(chosen), encoding="utf-8")
+
+
+def sentences(size: Size, folder: Path) -> list[str]:
+    """Read the sentences."""
+    return sentences_file(size, folder).read_text(encoding="utf-8").split("\n")
 
 
 def greffon(turns: Turns, size: Size, folder: Path) -> None:
-    """The package's own search."""
-    import numpy as np
-    from safetensors.torch import load_file
+    """`greffon.translate` on a run."""
+    translate_in_turns(turns, size, folder)
 
-    from greffon.beam import Search, Vocabulary, search_all
-    from greffon.run import fill
-    from greffon.runtime import keep_memory
 
-    keep_memory()
-    path = weights_file(size, folder)
-    model = build(size)
-    fill(model, load_file(path), path)
-    sources = [np.array(ids) for ids in sentences(size, folder)]
-    limits = [size.length] * len(sources)
-    vocabulary = Vocabulary(PAD, START, END, banned=(PAD, START))
+def ctranslate2(turns: Turns, size: Size, folder: Path) -> None:
+    """The same with the CTranslate2 backend, where Greffon has it."""
+    from greffon.translation import translate
+
+    if "backend" not in inspect.signature(translate).parameters:
+        raise Absent("Greffon has no CTranslate2 backend yet")
+    translate_in_turns(turns, size, folder, backend="ctranslate2")
+
+
+def translate_in_turns(turns: Turns, size: Size, folder: Path, **backend: str) -> None:
+    """Translate all sentences every turn."""
+    from greffon.run import Run
+    from greffon.translation import translate
+
+    run, texts = Run.open(run_folder(size, folder)), sentences(size, folder)
     for _ in turns:
-        found = search_all(model, sources, limits, Search(BEAM), vocabulary)
-        turns.report(len(sources))
-        turns.note(outputs=[best[0].tokens for best in found])
+        found = translate(run, texts, beam=BEAM, **backend)
+        turns.report(len(texts))
+        turns.note(outputs=[one.translation for one in found])
 
 
 def marian(turns: Turns, size: Size, folder: Path) -> None:
-    """`generate` of a Marian model, on sentences sorted by length in batches of 16."""
+    """`generate` of a Marian model, 16 sentences at a time."""
     import torch
 
-    model = marian_model(size, folder)
-    rows = sentences(size, folder)
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-    batches = []
-    for start in range(0, len(order), 16):
-        members = order[start : start + 16]
-        longest = max(len(rows[i]) for i in members) + 1
-        padded = [[*rows[i], END] + [PAD] * (longest - len(rows[i]) - 1) for i in members]
-        real = [[1] * (len(rows[i]) + 1) + [0] * (longest - len(rows[i]) - 1) for i in members]
-        batches.append((members, torch.tensor(padded), torch.tensor(real)))
+    from greffon.scoring import longest_target
+    from greffon.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(run_folder(size, folder))
+    model = marian_model(size, folder, tokenizer)
+    texts = sentences(size, folder)
+    specials = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask}
+    most = longest_target(size.length, shape_of(size).context)
     for _ in turns:
-        made = [
-            model.generate(
-                input_ids=tokens,
-                attention_mask=real,
+        outputs: list[str] = []
+        for start in range(0, len(texts), 16):
+            rows = [[*ids, tokenizer.end] for ids in tokenizer.encode_many(texts[start : start + 16])]
+            made = model.generate(
+                input_ids=torch.tensor(rows),
+                attention_mask=torch.ones(len(rows), size.length + 1, dtype=torch.long),
                 num_beams=BEAM,
                 length_penalty=1.0,
-                max_length=size.length + 1,
-                bad_words_ids=[[PAD], [START]],
+                max_length=most + 1,
+                bad_words_ids=[[token] for token in sorted(specials)],
                 do_sample=False,
-            ).tolist()
-            for _, tokens, real in batches
-        ]
-        turns.report(len(rows))
-        outputs: list[list[int]] = [[] for _ in rows]
-        for (members, _, _), written in zip(batches, made, strict=True):
-            for i, row in zip(members, written, strict=True):
-                outputs[i] = [token for token in row[1:] if token not in (PAD, END)]
+            )
+            outputs += [tokenizer.decode(row) for row in made.tolist()]
+        turns.report(len(texts))
         turns.note(outputs=outputs)
 
 
-def marian_model(size: Size, folder: Path) -> Any:
+def marian_model(size: Size, folder: Path, tokenizer: Any) -> Any:
     """A Marian model with Greffon's weights."""
     import torch
     from safetensors.torch import load_file
@@ -153,22 +155,22 @@ def marian_model(size: Size, folder: Path) -> Any:
         )
     }
     config = MarianConfig(
-        vocab_size=size.vocabulary,
+        vocab_size=tokenizer.size,
         d_model=shape.width,
         **sides,
         activation_function="relu",
         scale_embedding=True,
         max_position_embeddings=shape.context,
-        pad_token_id=PAD,
-        decoder_start_token_id=START,
-        eos_token_id=END,
+        pad_token_id=tokenizer.pad,
+        decoder_start_token_id=tokenizer.start,
+        eos_token_id=tokenizer.end,
         forced_eos_token_id=None,
         attn_implementation="sdpa",
     )
     model = MarianMTModel(config).eval()
     theirs = dict(model.named_parameters())
     with torch.no_grad():
-        for name, tensor in load_file(weights_file(size, folder)).items():
+        for name, tensor in load_file(run_folder(size, folder) / "model.safetensors").items():
             theirs[marian_name(name)].copy_(tensor)
         for side in (model.model.encoder, model.model.decoder):
             side.embed_positions.weight.copy_(sinusoids(shape.context, shape.width))
@@ -203,11 +205,6 @@ def marian_name(name: str) -> str:
     return ".".join(NAMES.get(part, part) for part in name.split(".") if part != "feed_forward")
 
 
-def ctranslate2(turns: Turns, size: Size, folder: Path) -> None:
-    """Greffon's CTranslate2 backend, once there is one."""
-    raise Absent("Greffon has no CTranslate2 backend yet")
-
-
 def contest(name: str, sentences: int, vocabulary: int) -> Contest:
     """One contest for a preset."""
     smaller = (("layers", 1), ("width", 16), ("heads", 2), ("feed_forward", 32), ("context", 32))
@@ -217,7 +214,7 @@ def contest(name: str, sentences: int, vocabulary: int) -> Contest:
         "sentences/s",
         {"Greffon": greffon, "generate (Marian)": marian, "Greffon, CTranslate2": ctranslate2},
         Size(name, sentences, vocabulary),
-        Size(name, 3, 300, length=6, smaller=smaller, megabytes=0.05, words=300),
+        Size(name, 3, 300, length=6, smaller=smaller, megabytes=0.05),
         prepare,
         goals=(Goal("generate (Marian)", 1.3),),
     )

@@ -58,17 +58,19 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_weight.addmm_(logits.T, part)
             if grad_bias is not None:
                 grad_bias += logits.sum(0)
-        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+        ctx.gradients = grad_hidden, grad_weight, grad_bias
         return total
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
-        grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
+        # They are handed over, not copied: as large as the head itself, twice would be once too many.
+        assert ctx.gradients is not None, "the gradients of a step are handed over once"
+        (grad_hidden, grad_weight, grad_bias), ctx.gradients = ctx.gradients, None
         scale = grads[0]
         return (
-            grad_hidden * scale,
-            grad_weight * scale,
-            None if grad_bias is None else grad_bias * scale,
+            grad_hidden.mul_(scale),
+            grad_weight.mul_(scale),
+            None if grad_bias is None else grad_bias.mul_(scale),
             None,
             None,
         )
