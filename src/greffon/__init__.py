@@ -30,6 +30,7 @@ _HOME = {
     "translate_best": "translation",
     "source_attention": "translation",
     "params": "ledger",
+    "export": "exporting",
     "show": "summary",
     "Run": "run",
     "Recipe": "config",
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from greffon.evaluation import evaluate as evaluate
     from greffon.experiment import Comparison as Comparison
     from greffon.experiment import compare as compare
+    from greffon.exporting import export as export
     from greffon.finetuning import finetune as finetune
     from greffon.ledger import params as params
     from greffon.nn.body import Decoder as Decoder

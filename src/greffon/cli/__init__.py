@@ -24,6 +24,7 @@ COMMANDS = {
     "embed": "turn texts into vectors, and find the nearest ones",
     "translate": "translate sentences with a seq2seq run",
     "params": "account for every parameter of a run or a preset",
+    "export": "write a run in a form that other tools load",
     "show": "tell what a run is",
     "demo": "the main job on real text that arrives with the install",
 }
