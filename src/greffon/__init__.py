@@ -43,9 +43,9 @@ _HOME = {
     "embeddings_figure": "pictures.plane",
     "params": "ledger",
     "serve": "web",
+    "export": "exporting",
     "show": "summary",
     "import_checkpoint": "huggingface.importing",
-    "export": "huggingface.exporting",
     "Run": "run",
     "Recipe": "config",
     "Shape": "config",
@@ -87,8 +87,8 @@ if TYPE_CHECKING:
     from greffon.evaluation import evaluate as evaluate
     from greffon.experiment import Comparison as Comparison
     from greffon.experiment import compare as compare
+    from greffon.exporting import export as export
     from greffon.finetuning import finetune as finetune
-    from greffon.huggingface.exporting import export as export
     from greffon.huggingface.importing import import_checkpoint as import_checkpoint
     from greffon.ledger import params as params
     from greffon.nn.body import Decoder as Decoder

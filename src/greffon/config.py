@@ -23,6 +23,7 @@ BodyKind = Literal["decoder", "encoder", "encoder-decoder"]
 Optimiser = Literal["adamw", "muon"]
 Decay = Literal["linear", "cosine", "inverse-sqrt", "constant"]
 Choice = Literal["loss", "bleu"]
+Backend = Literal["torch", "ctranslate2"]
 Pooling = Literal["cls", "last", "mean", "mean-max"]
 Inner = Literal["none", "tanh", "relu"]
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from greffon import predict
+from greffon.config import Backend
 from greffon.errors import UserError
 from greffon.run import Run
 from greffon.translation import evaluate_pairs
@@ -21,6 +22,8 @@ def evaluate(
     target_column: str = "target",
     beam: int = 4,
     length_penalty: float = 1.0,
+    backend: Backend = "torch",
+    int8: bool = False,
 ) -> dict[str, Any]:
     """Score a run: accuracy for a classifier, bits per byte for a language model, BLEU for a translator.
 
@@ -37,6 +40,8 @@ def evaluate(
             target_column=target_column,
             beam=beam,
             length_penalty=length_penalty,
+            backend=backend,
+            int8=int8,
         )
     if source is not None or target is not None:
         raise UserError(f"{run.path} is a {run.recipe.objective} run, no translator; give it one FILE")

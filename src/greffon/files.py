@@ -6,6 +6,12 @@ import shutil
 from pathlib import Path
 
 
+def cache_folder() -> Path:
+    """Where what can be made again is kept: $GREFFON_CACHE, or a folder in the user's home."""
+    named = os.environ.get("GREFFON_CACHE")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "greffon"
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file, flush it to the disk, and put it in place in one move."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")

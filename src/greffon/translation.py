@@ -4,13 +4,15 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from greffon.beam import Hypothesis, Search, search_all
 from greffon.bleu import sacrebleu, translation_scores
-from greffon.errors import UserError
+from greffon.config import Backend
+from greffon.ctranslate import search_ctranslate2
+from greffon.errors import UserError, did_you_mean
 from greffon.predict import load
 from greffon.run import Run
 from greffon.scoring import longest_target, translation_vocabulary
@@ -28,17 +30,38 @@ class Translation:
 
 
 def translate(
-    run: str | Path | Run, texts: str | Sequence[str], *, beam: int = 4, length_penalty: float = 1.0
+    run: str | Path | Run,
+    texts: str | Sequence[str],
+    *,
+    beam: int = 4,
+    length_penalty: float = 1.0,
+    backend: Backend = "torch",
+    int8: bool = False,
 ) -> list[Translation]:
-    """Translate sentences: `translate("runs/en-fr", "Two dogs run.")[0].translation`. A beam of 1 is greedy."""
-    return [best[0] for best in translate_best(run, texts, best=1, beam=beam, length_penalty=length_penalty)]
+    """Translate sentences: `translate("runs/en-fr", "Two dogs run.")[0].translation`. A beam of 1 is greedy.
+
+    The backend ctranslate2 is faster, and with `int8` faster still at slightly other numbers.
+    """
+    made = translate_best(run, texts, best=1, beam=beam, length_penalty=length_penalty, backend=backend, int8=int8)
+    return [best[0] for best in made]
 
 
 def translate_best(
-    run: str | Path | Run, texts: str | Sequence[str], *, best: int = 4, beam: int = 4, length_penalty: float = 1.0
+    run: str | Path | Run,
+    texts: str | Sequence[str],
+    *,
+    best: int = 4,
+    beam: int = 4,
+    length_penalty: float = 1.0,
+    backend: Backend = "torch",
+    int8: bool = False,
 ) -> list[list[Translation]]:
     """Return the best few translations of each sentence, best first; an empty one stays empty."""
     run = translator(run)
+    if backend not in get_args(Backend):
+        raise UserError(f"unknown backend {backend!r}{did_you_mean(backend, get_args(Backend))}")
+    if int8 and backend != "ctranslate2":
+        raise UserError("translating in int8 needs another backend; add --backend ctranslate2")
     texts = [texts] if isinstance(texts, str) else list(texts)
     search = Search(beam, length_penalty)
     if not 1 <= best <= beam:
@@ -50,8 +73,11 @@ def translate_best(
     full = [i for i, text in enumerate(texts) if text.strip()]
     limits = [longest_target(len(sources[i]), context) for i in full]
     found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
-    words = translation_vocabulary(tokenizer, run.recipe.vocabulary)
-    made = search_all(load(run), [sources[i] for i in full], limits, search, words)
+    asked, words = [sources[i] for i in full], translation_vocabulary(tokenizer, run.recipe.vocabulary)
+    if backend == "ctranslate2":
+        made = search_ctranslate2(run, asked, limits, search, words, int8=int8)
+    else:
+        made = search_all(load(run), asked, limits, search, words)
     for i, hypotheses in zip(full, made, strict=True):
         found[i] = hypotheses[:best]
     return [
@@ -98,6 +124,8 @@ def evaluate_pairs(
     target_column: str = "target",
     beam: int = 4,
     length_penalty: float = 1.0,
+    backend: Backend = "torch",
+    int8: bool = False,
 ) -> dict[str, Any]:
     """Score a translator on pairs: BLEU with its interval and signature, and chrF."""
     run = translator(run)
@@ -112,5 +140,6 @@ def evaluate_pairs(
     for number, pair in enumerate(pairs, start=1):
         if not (pair[0].strip() and pair[1].strip()):
             raise UserError(f"{where}: one side of pair {number} is empty; fill it, or remove the pair on both sides")
-    made = translate(run, [left for left, _ in pairs], beam=beam, length_penalty=length_penalty)
+    lefts = [left for left, _ in pairs]
+    made = translate(run, lefts, beam=beam, length_penalty=length_penalty, backend=backend, int8=int8)
     return translation_scores([one.translation for one in made], [right for _, right in pairs])

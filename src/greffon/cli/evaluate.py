@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from greffon.cli import say_out
 from greffon.cli.parsing import OptionalFile, PossibleFile, Run, parse
+from greffon.config import Backend
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class Args:
     """Translations sought side by side; 1 is greedy."""
     length_penalty: float = 1.0
     """How much longer translations are favoured."""
+    backend: Backend = "torch"
+    """What translates: torch, or the faster ctranslate2."""
+    int8: bool = False
+    """Compute in 8-bit integers: faster, with slightly other results."""
     json: bool = False
     """Print JSON."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from greffon.cli import say_out
 from greffon.cli.parsing import OptionalFile, Run, Texts, asked_texts, parse
+from greffon.config import Backend
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Args:
     """How much longer translations are favoured; 0: not at all."""
     best: int = 1
     """Translations to give of each sentence, up to the beam."""
+    backend: Backend = "torch"
+    """What translates: torch, or the faster ctranslate2, into which the run is converted once."""
+    int8: bool = False
+    """Compute in 8-bit integers (ctranslate2): faster, with slightly other results."""
     json: bool = False
     """Print one JSON object a line."""
 
@@ -44,7 +49,8 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.translation import translate_best
 
-    for made in translate_best(args.run, texts, best=args.best, beam=args.beam, length_penalty=args.length_penalty):
+    how = {"beam": args.beam, "length_penalty": args.length_penalty}
+    for made in translate_best(args.run, texts, best=args.best, backend=args.backend, int8=args.int8, **how):
         for one in made:
             if args.json:
                 say_out(json.dumps(asdict(one), ensure_ascii=False))

@@ -1,31 +1,20 @@
-"""A Run in a form that other tools load: `greffon.export`."""
+"""A Run as a checkpoint that `transformers` loads."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
 
-from greffon.errors import UserError, did_you_mean
+from greffon.errors import UserError
+from greffon.exports import open_directory
 from greffon.files import write_atomically
 from greffon.huggingface.card import model_card
 from greffon.huggingface.checkpoint import ALIASES
-from greffon.huggingface.directory import open_directory, refuse_old
 from greffon.huggingface.families import GPT2, MARIAN, config_of, fitting_family, misfits
-from greffon.huggingface.onnx import to_onnx
 from greffon.huggingface.places import places_of, to_theirs
 from greffon.huggingface.tokenizer_files import check_tokenizer, write_tokenizer
 from greffon.run import Run, tensors_of, write_json
 from greffon.text.tokenizer import Tokenizer
-
-
-def export(run: str | Path | Run, *, to: str, out: str | Path, force: bool = False) -> Path:
-    """Write a run in a form that other tools load: `export("runs/body", to="huggingface", out="body-hf")`."""
-    if to not in TARGETS:
-        raise UserError(f"cannot export to {to!r}{did_you_mean(to, TARGETS)}")
-    out = Path(out)
-    refuse_old(out, force)
-    return TARGETS[to](Run.open(run), out)
 
 
 def to_huggingface(run: Run, out: Path) -> Path:
@@ -74,6 +63,3 @@ def _generation(run: Run, tokenizer: Tokenizer) -> dict[str, Any]:
     if run.recipe.objective == "seq2seq":
         known |= {"decoder_start_token_id": tokenizer.start, "num_beams": 4, "length_penalty": 1.0}
     return known
-
-
-TARGETS: dict[str, Callable[[Run, Path], Path]] = {"huggingface": to_huggingface, "onnx": to_onnx}

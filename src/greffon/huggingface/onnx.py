@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 
 from greffon.errors import UserError
+from greffon.exports import open_directory
 from greffon.files import write_atomically
 from greffon.huggingface.card import model_card
-from greffon.huggingface.directory import open_directory
 from greffon.huggingface.families import fitting_family
 from greffon.huggingface.tokenizer_files import check_tokenizer, write_tokenizer
 from greffon.run import Run

@@ -22,7 +22,7 @@ from typing import BinaryIO
 import numpy as np
 
 from greffon.errors import UserError
-from greffon.files import sync_directory
+from greffon.files import cache_folder, sync_directory
 from greffon.text.corpora import documents, find_files
 from greffon.text.tokenizer import Tokenizer
 
@@ -60,7 +60,7 @@ def open_store(
 ) -> TokenStore:
     """Open the store of some text, building it if it is not in the cache; `progress` hears bytes of text."""
     files = find_files(sources)
-    stores = _cache_folder(cache) / "stores"
+    stores = (cache_folder() if cache is None else Path(cache)) / "stores"
     folder = stores / _key(files, tokenizer, text_column)
     try:
         stores.mkdir(parents=True, exist_ok=True)
@@ -77,13 +77,6 @@ def open_store(
             f"free some room or set GREFFON_CACHE to another folder"
         ) from None
     raise UserError(f"{folder}: other processes keep replacing this store; run again when they are done")
-
-
-def _cache_folder(cache: Path | None) -> Path:
-    if cache is not None:
-        return Path(cache)
-    named = os.environ.get("GREFFON_CACHE")
-    return Path(named).expanduser() if named else Path.home() / ".cache" / "greffon"
 
 
 def _key(files: Sequence[Path], tokenizer: Tokenizer, text_column: str) -> str:

@@ -242,6 +242,12 @@ class Tokenizer:
         return self._bytes[id].decode("utf-8", "replace")
 
     @property
+    def names(self) -> list[str]:
+        """The name of each id as the tokenizer's own file has it, no two alike: for tools that take names."""
+        known = {id: piece for piece, id in self._backend.pieces.items()} | self._names
+        return [known.get(id, f"<unused {id}>") for id in range(self.size)]
+
+    @property
     def ordinary(self) -> np.ndarray:
         """The ids that stand for text."""
         return np.flatnonzero(self.byte_lengths)

@@ -19,7 +19,7 @@ def refuse_old(out: Path, force: bool) -> None:
 
 def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
     """Make the directory; one that holds anything but an older export is left alone."""
-    _clear(out)
+    clear(out)
     recipe = run.recipe
     told = {"to": to, "run": run.name, "objective": recipe.objective, "context": recipe.shape.context}
     try:
@@ -29,7 +29,8 @@ def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
         raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
 
 
-def _clear(out: Path) -> None:
+def clear(out: Path) -> None:
+    """Remove an older export; a directory that holds anything else is left alone."""
     if (out / MARKER).is_file():
         shutil.rmtree(out)
     elif out.is_dir() and any(out.iterdir()):

@@ -1,0 +1,34 @@
+"""A Run in a form that other tools load: `greffon.export`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from greffon.ctranslate import export_ctranslate2
+from greffon.errors import UserError, did_you_mean
+from greffon.exports import refuse_old
+from greffon.huggingface.exporting import to_huggingface
+from greffon.huggingface.onnx import to_onnx
+from greffon.run import Run
+
+TARGETS: dict[str, Callable[[Run, Path], Path]] = {
+    "huggingface": to_huggingface,
+    "onnx": to_onnx,
+    "ctranslate2": export_ctranslate2,
+}
+
+
+def export(
+    run: str | Path | Run, *, to: str, out: str | Path, quantize: str | None = None, force: bool = False
+) -> Path:
+    """Write a run in a form that other tools load: `export("runs/body", to="huggingface", out="body-hf")`.
+
+    A translator for CTranslate2 can be stored in 8-bit integers: `quantize="int8"`.
+    """
+    if to not in TARGETS:
+        raise UserError(f"cannot export to {to!r}{did_you_mean(to, TARGETS)}")
+    if quantize is not None and to != "ctranslate2":
+        raise UserError(f"only an export to ctranslate2 is quantized; leave out --quantize {quantize}")
+    out = Path(out)
+    refuse_old(out, force)
+    run = Run.open(run)
+    return export_ctranslate2(run, out, quantize) if to == "ctranslate2" else TARGETS[to](run, out)
