@@ -61,7 +61,7 @@ def test_greedy_output_is_equal(shape: Shape, tmp_path: Path) -> None:
     random = generator(0, "sources")
     sources = [random.integers(6, run.recipe.vocabulary, n) for n in (3, 9, 1, 6, 22, 6)]
     limits = [2, 24, 12, 9, 24, 1]  # one below the others: sought again
-    words = translation_vocabulary(run.tokenizer)
+    words = translation_vocabulary(run.tokenizer, run.recipe.vocabulary)
     wanted = search_all(run.load_model(), sources, limits, Search(beam=1), words)
     found = search_ctranslate2(run, sources, limits, Search(beam=1), words)
     assert [h.tokens for (h,) in found] == [h.tokens for (h,) in wanted]

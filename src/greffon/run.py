@@ -44,7 +44,7 @@ from greffon.text.tokenizer import Tokenizer
 
 WEIGHTS = "model.safetensors"
 COPY = "restore it from a copy"
-LAID_OUT_FIRST = ("tokenizer.json", "tokenizer.model", "adapted")
+LAID_OUT_FIRST = (*TOKENIZER_FILES, "adapted")
 """What a fine-tuning is given before its recipe."""
 
 
@@ -122,7 +122,7 @@ class Run:
         """The tokenizer stored in the run."""
         if not self.has_tokenizer:
             raise UserError(f"{self.path} has lost its tokenizer; restore the file from a copy of the run")
-        files = [self.path / name for name in ("tokenizer.json", "tokenizer.model")]
+        files = [self.path / name for name in TOKENIZER_FILES]
         known = self.recipe.tokenizer_digest
         if known and known not in (sha256(file) for file in files if file.is_file()):
             raise UserError(f"{self.path} holds another tokenizer than it was trained with; restore the right one")

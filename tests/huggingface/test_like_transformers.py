@@ -146,7 +146,7 @@ def test_greedy_generation_equals_theirs(gpt2: tuple[Run, Any], prompt: str) -> 
     ids = run.tokenizer.encode(prompt)
     found = theirs.generate(torch.tensor([ids]), max_new_tokens=20, do_sample=False, pad_token_id=0)[0, len(ids) :]
     ours = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, end=run.tokenizer.end, padding=0)
-    assert [step[0] for step in ours][: len(found)] == found.tolist()
+    assert [step.tokens[0] for step in ours][: len(found)] == found.tolist()
     text = greffon.generate(run, prompt, tokens=20, temperature=0).text
     tokenizer = transformers.AutoTokenizer.from_pretrained(run.path.parent / "theirs")
     assert text == prompt + tokenizer.decode(found, skip_special_tokens=True)
