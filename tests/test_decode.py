@@ -85,3 +85,14 @@ def test_distribution_keeps_only_the_likeliest(
 def test_impossible_sampling_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError):
         Sampling(**wrong)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling()])
+def test_a_head_by_columns_writes_the_same(sampling: Sampling) -> None:
+    model, other = make(), make()
+    other.head.store_by_columns()
+    assert other.head.weight is other.body.embedding.weight  # still tied
+    assert other.head.weight.stride() == (1, 40)
+    assert torch.equal(other.head.weight, model.head.weight)
+    assert generate(other, PROMPTS, 20, sampling) == generate(model, PROMPTS, 20, sampling)
+    assert generate(other, PROMPTS[:1], 20, sampling) == generate(model, PROMPTS[:1], 20, sampling)

@@ -21,6 +21,11 @@ class VocabularyHead(nn.Module):
         if tied is None:
             nn.init.normal_(self.weight, std=width**-0.5)
 
+    @torch.no_grad()
+    def store_by_columns(self) -> None:
+        """Lay the matrix out in memory column by column: the same numbers, faster for a row or two of states."""
+        self.weight.data = self.weight.data.t().contiguous().t()
+
     def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
         return F.linear(hidden, self.weight, self.bias)
