@@ -49,8 +49,15 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.translation import translate_best
 
-    how = {"beam": args.beam, "length_penalty": args.length_penalty}
-    for made in translate_best(args.run, texts, best=args.best, backend=args.backend, int8=args.int8, **how):
+    for made in translate_best(
+        args.run,
+        texts,
+        best=args.best,
+        beam=args.beam,
+        length_penalty=args.length_penalty,
+        backend=args.backend,
+        int8=args.int8,
+    ):
         for one in made:
             if args.json:
                 say_out(json.dumps(asdict(one), ensure_ascii=False))
