@@ -92,3 +92,14 @@ def test_the_likeliest_token_is_what_a_sure_draw_gives() -> None:
     randoms = [torch.Generator().manual_seed(row) for row in range(5)]
     drawn = [int(torch.multinomial(chance, 1, generator=randoms[0])) for chance in distribution(logits, GREEDY)]
     assert draw(logits, GREEDY, randoms) == drawn == logits.argmax(dim=-1).tolist()
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling()])
+def test_a_head_by_columns_writes_the_same(sampling: Sampling) -> None:
+    model, other = make(), make()
+    other.head.store_by_columns()
+    assert other.head.weight is other.body.embedding.weight  # still tied
+    assert other.head.weight.stride() == (1, 40)
+    assert torch.equal(other.head.weight, model.head.weight)
+    assert generate(other, PROMPTS, 20, sampling) == generate(model, PROMPTS, 20, sampling)
+    assert generate(other, PROMPTS[:1], 20, sampling) == generate(model, PROMPTS[:1], 20, sampling)

@@ -251,12 +251,14 @@ def _specification(model: Model, specs: Any) -> Any:
         rms_norm=shape.norm == "rms",
     )
     spec.config.layer_norm_epsilon = shape.norm_epsilon
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = shape.scaled
     embedding = _array(body.embedding.weight)
     spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = embedding
     spec.decoder.projection.weight = embedding if head.weight is body.embedding.weight else _array(head.weight)
     if head.bias is not None:
         spec.decoder.projection.bias = _array(head.bias)
-    for side, its in ((body.encoder, spec.encoder), (body.decoder, spec.decoder)):
+    sides: list[tuple[Encoder | TargetDecoder, Any]] = [(body.encoder, spec.encoder), (body.decoder, spec.decoder)]
+    for side, its in sides:
         its.position_encodings.encodings = _position_table(side, shape.context, shape.width)
         if hasattr(its, "layer_norm"):
             _place_norm(side.norm, its.layer_norm)

@@ -43,6 +43,8 @@ def evaluate(
             backend=backend,
             int8=int8,
         )
+    if backend != "torch" or int8:
+        raise UserError(f"{run.path} is a {run.recipe.objective} run; --backend and --int8 are for translators")
     if source is not None or target is not None:
         raise UserError(f"{run.path} is a {run.recipe.objective} run, no translator; give it one FILE")
     if file is None:
