@@ -17,10 +17,11 @@ Contestant = Callable[[Turns, Any, Path], None]
 
 @dataclass(frozen=True)
 class Goal:
-    """How many times as fast as a peer Greffon is meant to be."""
+    """How many times as fast as a peer Greffon, or a variant of it that also takes part, is meant to be."""
 
     peer: str
     times: float
+    by: str = "Greffon"
 
 
 @dataclass(frozen=True)

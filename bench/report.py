@@ -1,11 +1,12 @@
 """From results to the tables of BENCHMARKS.md; what stands between its markers is written here only."""
 
 import json
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.contest import SECONDS, Contest, Goal
+from bench.contest import SECONDS, Contest, times_as_fast
 from bench.machine import same
 from greffon.files import write_atomically
 
@@ -103,32 +104,35 @@ def rows(found: Mapping[str, Any], contest: Contest) -> list[str]:
         span = f"{number(entry['median'])} {unit} ({number(entry['low'])}–{number(entry['high'])})"
         times = entry.get("times")
         ratio = f"{times['median']:.2f} × ({times['low']:.2f}–{times['high']:.2f})" if times else ""
-        cells = [title, name, span, ratio, "; ".join(goals(name, entry, contest)), f"{entry['peak_gigabytes']:.2f} GB"]
+        cells = [title, name, span, ratio, "; ".join(goals(name, found, contest)), f"{entry['peak_gigabytes']:.2f} GB"]
         lines.append("| " + " | ".join([*cells, "; ".join(beside(entry))]) + " |")
     for name, reason in found.get("absent", {}).items():
         lines.append(f"| | {name} | {reason} | | | | |")
     return lines
 
 
-def goals(name: str, entry: Mapping[str, Any], contest: Contest) -> list[str]:
+def goals(name: str, found: Mapping[str, Any], contest: Contest) -> list[str]:
     """What was aimed for here, and whether it was reached."""
 
     def said(text: str, reached: bool) -> str:
         return f"{text}: {'reached' if reached else 'not reached'}"
 
-    aims = [_ratio_goal(goal, entry) for goal in contest.goals if goal.peer == name]
-    found = [said(text, reached) for text, reached in aims]
-    if name == contest.ours:
-        if contest.most_gigabytes is not None:
-            most = contest.most_gigabytes
-            found.append(said(f"≤ {most:.2f} GB", entry["peak_gigabytes"] <= most))
-        if contest.least_share is not None:
-            found.append(said(f"≥ {contest.least_share:.0%} of sgemm", entry["share_of_sgemm"] >= contest.least_share))
-    return found
-
-
-def _ratio_goal(goal: Goal, entry: Mapping[str, Any]) -> tuple[str, bool]:
-    return f"≥ {goal.times:.2g} ×", entry["times"]["median"] >= goal.times
+    contestants = found["contestants"]
+    entry, lines = contestants[name], []
+    for goal in contest.goals:
+        aim = f"≥ {goal.times:.2g} ×"
+        if goal.by == contest.ours and goal.peer == name:
+            lines.append(said(aim, entry["times"]["median"] >= goal.times))
+        elif goal.by == name and goal.peer in contestants:
+            ratios = times_as_fast(contest.unit, entry["rounds"], contestants[goal.peer]["rounds"])
+            times = statistics.median(ratios)
+            lines.append(said(f"{times:.2f} × {goal.peer}, {aim}", times >= goal.times))
+    if name == contest.ours and contest.most_gigabytes is not None:
+        lines.append(said(f"≤ {contest.most_gigabytes:.2f} GB", entry["peak_gigabytes"] <= contest.most_gigabytes))
+    if name == contest.ours and contest.least_share is not None:
+        share = contest.least_share
+        lines.append(said(f"≥ {share:.0%} of sgemm", entry["share_of_sgemm"] >= share))
+    return lines
 
 
 def beside(entry: Mapping[str, Any]) -> list[str]:

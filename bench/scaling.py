@@ -165,37 +165,37 @@ def draw(found: dict[str, Any], path: Path) -> Path:
     from greffon.drawing import save as save_figure
 
     ink, soft, paper = inks(dark=False)
-    columns = [("context", "tokens of context"), ("vocabulary", "tokens of vocabulary"), ("width", "width")]
+    blue, red = ("#2b5c8a", "o"), ("#b5533c", "s")
+    columns = [
+        ("tokens of context", "tokens/s", {"context": blue}),
+        ("tokens of vocabulary", "tokens/s", {"vocabulary": blue}),
+        ("width", "tokens/s", {"width": blue}),
+        ("megabytes of text", "MB/s", {"tokenizer": red, "store": blue}),
+    ]
     figure = Figure(figsize=(11, 5.2), facecolor=paper)
     FigureCanvasAgg(figure)
-    grid = figure.subplots(2, 4, sharex="col")
-    lines = [
-        *((column, axis, "tokens_per_second", "#2b5c8a", "o") for column, (axis, _) in enumerate(columns)),
-        (3, "tokenizer", "megabytes_per_second", "#b5533c", "s"),
-        (3, "store", "megabytes_per_second", "#2b5c8a", "o"),
-    ]
-    for column, axis, speed, colour, marker in lines:
-        places = [point["at"] for point in found[axis]]
-        for row, name in enumerate((speed, "peak_gigabytes")):
-            values = [point[name] for point in found[axis]]
-            grid[row, column].plot(places, values, color=colour, marker=marker, linewidth=2, markersize=5, label=axis)
-    for column, (_, label) in enumerate([*columns, ("corpus", "megabytes of text")]):
-        for row in range(2):
-            axes = grid[row, column]
-            axes.set_xscale("log", base=10 if column == 3 else 2)
-            axes.set_ylim(bottom=0)
+    grid = figure.subplots(2, len(columns), sharex="col")
+    for column, (label, unit, lines) in enumerate(columns):
+        speed = "tokens_per_second" if unit == "tokens/s" else "megabytes_per_second"
+        places = [point["at"] for point in found[next(iter(lines))]]
+        for axes, name, what in zip(grid[:, column], (speed, "peak_gigabytes"), (unit, "GB at the peak"), strict=True):
+            for axis, (colour, marker) in lines.items():
+                values = [point[name] for point in found[axis]]
+                axes.plot(places, values, color=colour, marker=marker, linewidth=2, markersize=5, label=axis)
+            highest = max(point[name] for axis in lines for point in found[axis])
+            axes.set_xscale("log")
+            axes.set_ylim(0, 1.12 * highest)
+            axes.set_xticks(places, [f"{place:,g}" for place in places], rotation=45)
+            axes.minorticks_off()
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.3g}" if value < 1000 else f"{value:,.0f}")
+            axes.set_title(what, color=soft, fontsize=8.5, loc="left")
             axes.grid(axis="y", color=soft, alpha=0.25, linewidth=0.7)
             axes.spines[["top", "right", "left"]].set_visible(False)
             axes.spines["bottom"].set_color(soft)
             axes.tick_params(colors=ink, labelsize=8, length=0)
-            axes.tick_params(which="minor", bottom=False)
-        places = [point["at"] for point in found["store" if column == 3 else columns[column][0]]]
-        grid[1, column].set_xticks(places, [f"{place:,g}" for place in places], rotation=30 if column < 3 else 0)
-        grid[1, column].set_xlabel(label, color=ink, fontsize=9)
-    grid[0, 0].set_ylabel("tokens/s", color=ink, fontsize=9)
-    grid[1, 0].set_ylabel("GB at the peak", color=ink, fontsize=9)
-    grid[0, 3].set_title("MB/s", color=ink, fontsize=9, loc="left")
-    grid[1, 3].legend(frameon=False, fontsize=8, labelcolor=ink)
+        grid[1, column].set_xlabel(label, color=ink, fontsize=9, fontweight="bold")
+        if len(lines) > 1:
+            grid[0, column].legend(frameon=False, fontsize=8, labelcolor=ink, loc="lower left")
     figure.tight_layout()
     return save_figure(figure, path)
 

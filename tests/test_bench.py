@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import learning, scaling
 from bench.__main__ import main
 from bench.contest import SECONDS, Contest, Goal, agreement, summarise, times_as_fast
 from bench.contests import CONTESTS
@@ -120,6 +121,11 @@ def test_the_table_says_what_was_reached_and_what_was_not() -> None:
     assert table({}, {"a-contest": made}) == NOT_YET
 
 
+def test_a_variant_of_ours_can_have_a_goal_too() -> None:
+    made = contest(goals=(Goal("Greffon", 0.3, by="peer"),))
+    assert "| 2.50 × (2.00–3.00) | 0.42 × Greffon, ≥ 0.3 ×: reached |" in table(results(), {"a-contest": made})
+
+
 def test_results_of_another_machine_are_dropped(tmp_path: Path) -> None:
     file, old = tmp_path / "results.json", results()
     save(file, old)
@@ -137,6 +143,26 @@ def test_numbers_keep_their_meaning() -> None:
         put_between("a page", "bench", "text")
 
 
+def test_learning_counts_the_first_budget_that_is_as_good() -> None:
+    mark = {"bits_per_byte": 2.0, "cpu_seconds": 300.0}
+    tried = [{"bits_per_byte": 2.2, "cpu_seconds": 15.0}, {"bits_per_byte": 1.99, "cpu_seconds": 30.0}]
+    one = {"seed": 0, "plain_loop": mark, "compact": tried, "share_of_time": 0.1}
+    page = learning.section([one, {**one, "seed": 1, "share_of_time": 0.25}, {**one, "seed": 2, "share_of_time": 0.2}])
+    assert "| 0 | 2.000 bits per byte in 300 s | 1.990 in 30.0 s | 1/10.0 |" in page
+    assert "Median: 1/5.0 of the time. Goal, at most 1/6: not reached." in page
+    assert "not reached |" in learning.section([{**one, "share_of_time": None}])
+
+
+def test_growth_is_told_and_drawn(tmp_path: Path) -> None:
+    grown = [{"at": at, "tokens_per_second": 1e4 / at, "peak_gigabytes": 0.1 * at} for at in (1, 10)]
+    flat = [{"at": at, "megabytes_per_second": 3.0, "peak_gigabytes": 0.2} for at in (1, 100)]
+    found = {**dict.fromkeys(("context", "vocabulary", "width"), grown), "tokenizer": flat, "store": flat}
+    page = scaling.section(found)
+    assert "| width | 1 – 10 | 10,000 – 1,000 tokens/s | 0.10 – 1.00 GB (grows with power 1.00) |" in page
+    assert "| corpus (MB), store | 1 – 100 | 3.00 – 3.00 MB/s | 0.20 – 0.20 GB (grows with power 0.00) |" in page
+    assert scaling.draw(found, tmp_path / "growth.png").stat().st_size > 10_000
+
+
 def test_the_page_and_its_markers_fit_the_writers() -> None:
     page = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8")
     for name in ("bench", "learning", "scaling"):
@@ -147,6 +173,7 @@ def test_every_goal_names_a_contestant() -> None:
     for one in CONTESTS.values():
         assert one.ours == "Greffon"
         assert {goal.peer for goal in one.goals} <= set(one.contestants) - {one.ours}
+        assert {goal.by for goal in one.goals} <= set(one.contestants)
 
 
 def test_marian_finds_its_names() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.contest import Contest, Goal
+from bench.contest import Contest, Contestant, Goal
 from bench.turns import Absent, Turns
 
 BEAM = 4
@@ -85,16 +85,20 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
     translate_in_turns(turns, size, folder)
 
 
-def ctranslate2(turns: Turns, size: Size, folder: Path) -> None:
+def ctranslate2(**options: Any) -> Contestant:
     """The same with the CTranslate2 backend, where Greffon has it."""
-    from greffon.translation import translate
 
-    if "backend" not in inspect.signature(translate).parameters:
-        raise Absent("Greffon has no CTranslate2 backend yet")
-    translate_in_turns(turns, size, folder, backend="ctranslate2")
+    def play(turns: Turns, size: Size, folder: Path) -> None:
+        from greffon.translation import translate
+
+        if not {"backend", *options} <= inspect.signature(translate).parameters.keys():
+            raise Absent("Greffon has no such backend yet")
+        translate_in_turns(turns, size, folder, backend="ctranslate2", **options)
+
+    return play
 
 
-def translate_in_turns(turns: Turns, size: Size, folder: Path, **backend: str) -> None:
+def translate_in_turns(turns: Turns, size: Size, folder: Path, **backend: Any) -> None:
     """Translate all sentences every turn."""
     from greffon.run import Run
     from greffon.translation import translate
@@ -205,19 +209,28 @@ def marian_name(name: str) -> str:
     return ".".join(NAMES.get(part, part) for part in name.split(".") if part != "feed_forward")
 
 
-def contest(name: str, sentences: int, vocabulary: int) -> Contest:
+def contest(name: str, sentences: int, vocabulary: int, times: float) -> Contest:
     """One contest for a preset."""
     smaller = (("layers", 1), ("width", 16), ("heads", 2), ("feed_forward", 32), ("context", 32))
     return Contest(
         f"beam-{name}",
         f"translation with 4 beams, `{name}`, vocabulary {vocabulary:,}",
         "sentences/s",
-        {"Greffon": greffon, "generate (Marian)": marian, "Greffon, CTranslate2": ctranslate2},
+        {
+            "Greffon": greffon,
+            "generate (Marian)": marian,
+            "Greffon, CTranslate2": ctranslate2(),
+            "Greffon, CTranslate2, int8": ctranslate2(int8=True),
+        },
         Size(name, sentences, vocabulary),
         Size(name, 3, 300, length=6, smaller=smaller, megabytes=0.05),
         prepare,
-        goals=(Goal("generate (Marian)", 1.3),),
+        goals=(
+            Goal("generate (Marian)", 1.3),
+            Goal("generate (Marian)", times, by="Greffon, CTranslate2"),
+            Goal("generate (Marian)", 2.0, by="Greffon, CTranslate2, int8"),
+        ),
     )
 
 
-CONTESTS = (contest("small", 64, 8000), contest("base", 16, 37_000))
+CONTESTS = (contest("small", 64, 8000, 3.0), contest("base", 16, 37_000, 2.5))
