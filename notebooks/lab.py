@@ -35,7 +35,7 @@ from greffon import demonstration, translation_demo
 SHORT = os.environ.get("GREFFON_LAB") == "short"  # a minute, to see that every cell runs
 FOLDER = Path(os.environ.get("GREFFON_LAB_FOLDER", "lab-run"))
 PRETRAINING_STEPS = 4 if SHORT else 200
-TRANSLATION_STEPS = 4 if SHORT else 200
+TRANSLATION_STEPS = 4 if SHORT else 150
 EPOCHS = 1 if SHORT else 3
 warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
 
@@ -49,6 +49,12 @@ def show(figure):
     except ModuleNotFoundError:  # read as a plain script
         return
     display(Image(image.getvalue()))
+
+
+def trained(name, train):
+    """Train a run, or open it if that was done before: executed again, the notebook goes on where it was."""
+    out = FOLDER / name
+    return greffon.Run.open(out) if (out / "finished").is_file() else train(out)
 
 
 # %% [markdown]
@@ -199,12 +205,15 @@ print(greffon.params(preset="lab", vocabulary=V, classes=2).components[-1])
 # %%
 data = demonstration.prepare(FOLDER / "data", reviews=500 if SHORT else 8000)
 reviews = FOLDER / "data" / "reviews.txt"
-tokenizer = greffon.tokenizer([reviews], out=FOLDER / "tokenizer.json", vocabulary=2000)
+pieces = FOLDER / "tokenizer.json"
+tokenizer = (
+    greffon.Tokenizer.load(pieces) if pieces.is_file() else greffon.tokenizer([reviews], out=pieces, vocabulary=2000)
+)
 print([tokenizer.token(id) for id in tokenizer.encode("an unforgettable movie , isn't it ?")])
 
 # %%
-settings = {"tokenizer": FOLDER / "tokenizer.json", "steps": PRETRAINING_STEPS, "context": 64, "rows": 16}
-causal = greffon.pretrain([reviews], out=FOLDER / "causal", force=True, quiet=True, **settings)
+settings = {"tokenizer": pieces, "steps": PRETRAINING_STEPS, "context": 64, "rows": 16, "quiet": True}
+causal = trained("causal", lambda out: greffon.pretrain([reviews], out=out, **settings))
 print("held-out:", {name: round(value, 3) for name, value in causal.scores.items()})
 show(greffon.curves_figure(causal))
 
@@ -256,7 +265,7 @@ assert grafted.body is pretrained.body
 # The same text, the same steps: a second body that looks both ways and guesses hidden tokens.
 
 # %%
-masked = greffon.pretrain([reviews], out=FOLDER / "masked", objective="masked", force=True, quiet=True, **settings)
+masked = trained("masked", lambda out: greffon.pretrain([reviews], out=out, objective="masked", **settings))
 for mask in greffon.fill(masked, "this movie is really [MASK] , and the actors are good .", top=3):
     print([(candidate.token, round(candidate.probability, 3)) for candidate in mask.candidates])
 
@@ -270,7 +279,7 @@ for mask in greffon.fill(masked, "this movie is really [MASK] , and the actors a
 # %%
 def first(name, count):
     """Keep the first rows of a table (they are shuffled), to be quick."""
-    rows = (data / name).read_text(encoding="utf-8").splitlines()[: 1 + count]
+    rows = (data / name).read_text(encoding="utf-8").split("\n")[: 1 + count]
     few = FOLDER / name
     few.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return few
@@ -280,12 +289,11 @@ comparison = greffon.compare(
     [causal, masked],
     train=first("train.csv", 40 if SHORT else 1000),
     valid=first("valid.csv", 20 if SHORT else 200),
-    test=first("test.csv", 20 if SHORT else 600),
+    test=first("test.csv", 20 if SHORT else 400),
     out=FOLDER / "comparison",
     seeds=1,
     epochs=EPOCHS,
     jobs=1,
-    force=True,
     quiet=True,
 )
 for name, arm in comparison.results["arms"].items():
@@ -331,23 +339,21 @@ show(greffon.embeddings_figure(masked, FOLDER / "valid.csv"))
 
 # %%
 pairs = translation_demo.prepare(FOLDER / "pairs")
-files = {"source": pairs / "train.en.txt", "target": pairs / "train.fr.txt"}
-translator = greffon.pretrain(
-    objective="seq2seq",
-    **files,
-    valid_source=pairs / "valid.en.txt",
-    valid_target=pairs / "valid.fr.txt",
-    vocabulary=2000,
-    steps=TRANSLATION_STEPS,
-    layers=2,
-    width=96,
-    feed_forward=192,
-    batch_tokens=1024,
-    dropout=0.1,
-    out=FOLDER / "translator",
-    force=True,
-    quiet=True,
-)
+settings = {
+    "source": pairs / "train.en.txt",
+    "target": pairs / "train.fr.txt",
+    "valid_source": pairs / "valid.en.txt",
+    "valid_target": pairs / "valid.fr.txt",
+    "vocabulary": 2000,
+    "steps": TRANSLATION_STEPS,
+    "layers": 2,
+    "width": 96,
+    "feed_forward": 192,
+    "batch_tokens": 1024,
+    "dropout": 0.1,
+    "quiet": True,
+}
+translator = trained("translator", lambda out: greffon.pretrain(objective="seq2seq", out=out, **settings))
 sentence = "The data are not available for 2011."
 for made in greffon.translate_best(translator, sentence, best=3)[0]:
     print(f"{made.score:6.2f}  {made.translation}")
