@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -169,3 +171,12 @@ def test_the_command_refuses_what_is_no_run(tmp_path: object, capsys: pytest.Cap
     for words, said in ((["serve"], "nothing to serve"), (["serve", str(tmp_path)], "is no run")):
         assert command(words) == 1
         assert said in capsys.readouterr().err
+
+
+def test_without_the_extra_one_sentence_says_what_to_install() -> None:
+    code = "import sys; sys.modules['uvicorn'] = None; from greffon.cli import main; main(['serve', 'runs/body'])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stderr == (
+        "greffon: the page needs starlette and uvicorn; install them with: pip install 'greffon[serve]'\n"
+    )
