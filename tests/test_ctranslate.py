@@ -78,7 +78,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     lines = [random.choice(list(WORDS), random.integers(2, 6)).tolist() for _ in range(300)]
     (folder / "a.en").write_text("\n".join(" ".join(line) for line in lines) + "\n")
     (folder / "a.fr").write_text("\n".join(" ".join(WORDS[word] for word in line) for line in lines) + "\n")
-    how = {"steps": 60, "evaluate_every": 60, "rate": 0.02, "matrix_rate": 0.02, "batch_tokens": 200}
+    how = {"steps": 120, "evaluate_every": 120, "rate": 0.02, "matrix_rate": 0.02, "batch_tokens": 200}
     files = {"source": folder / "a.en", "target": folder / "a.fr"}
     form = {**TINY, "layers": 1, "width": 32}
     return greffon.pretrain(objective="seq2seq", out=folder / "run", vocabulary=300, quiet=True, **files, **how, **form)
@@ -94,7 +94,7 @@ def test_translations_are_equal(run: Run, beam: int) -> None:
     ours = greffon.translate(run, [*texts(), " "], beam=beam)
     theirs = greffon.translate(run, [*texts(), " "], beam=beam, backend="ctranslate2")
     assert [one.translation for one in theirs] == [one.translation for one in ours]
-    assert [one.score for one in theirs] == pytest.approx([one.score for one in ours], abs=0.01)
+    assert [one.score for one in theirs] == pytest.approx([one.score for one in ours], abs=0.02)
     assert len({one.translation for one in ours}) > 20
 
 

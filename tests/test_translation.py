@@ -15,6 +15,7 @@ from greffon.cli import run as command
 from greffon.errors import UserError
 from greffon.pretraining import make_recipe
 from greffon.randomness import generator
+from greffon.recipes import small
 from greffon.run import Run
 from greffon.text.tokenizer import Tokenizer
 from greffon.train import evaluates
@@ -201,7 +202,7 @@ def test_sides_start_from_pretrained_bodies(pairs: bool, folder: Path, tmp_path:
         **files(folder),
     )
     assert run.recipe.shape.layers == 1
-    assert run.recipe.shape.dropout == 0.3  # the translator's own
+    assert run.recipe.shape.dropout == small().shape.dropout  # the translator's own
     found = dict(run.load_model().named_parameters())
     encoder, decoder = (dict(body.load_model().named_parameters()) for body in bodies)
     for name, p in encoder.items():
