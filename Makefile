@@ -1,12 +1,10 @@
-# demo · test · soak · check · bench: each sets up all it needs in .venv, from a fresh clone.
-# demo · test · check · docs · notebook: each sets up all it needs in .venv, from a fresh clone.
+# demo · test · soak · check · bench · docs · notebook: each sets up all it needs in .venv, from a fresh clone.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test soak check golden bench bench-learning bench-scaling clean
-.PHONY: demo test check golden docs notebook clean
+.PHONY: demo test soak check golden bench bench-learning bench-scaling docs notebook clean
 
 # torch first and by its exact version, so that no other install step pulls another build.
 $(VENV)/torch: constraints.txt
@@ -24,6 +22,8 @@ $(VENV)/dev: $(VENV)/torch pyproject.toml
 
 $(VENV)/bench: $(VENV)/torch pyproject.toml
 	$(PIP) -e '.[bench]'
+	touch $@
+
 $(VENV)/docs: $(VENV)/torch pyproject.toml
 	$(PIP) -e '.[docs]'
 	touch $@
@@ -57,6 +57,7 @@ bench-learning: $(VENV)/bench  ## how soon compact has learnt what the lab's loo
 
 bench-scaling: $(VENV)/bench  ## speed and memory against context, vocabulary, width and corpus size
 	$(BIN)/python -m bench.scaling
+
 docs: $(VENV)/docs  ## the site, into build/site; a link that leads nowhere is an error
 	$(BIN)/sphinx-build -q -W --keep-going docs build/site
 
