@@ -26,6 +26,14 @@ def test_the_notebook_is_the_script(cells: list[dict]) -> None:
     ]
 
 
+def test_it_was_executed_in_order_and_nothing_failed(cells: list[dict]) -> None:
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell["outputs"]]
+    assert all(output["output_type"] != "error" for output in outputs)
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 9
+
+
 def test_every_question_has_a_folded_answer(cells: list[dict]) -> None:
     text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     assert (
