@@ -13,7 +13,6 @@ from torch import Tensor
 
 from greffon.errors import UserError
 from greffon.nn.body import Decoder, Memory
-from greffon.nn.heads import VocabularyHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.stopping import go_on
@@ -75,10 +74,7 @@ class Reader:
 
     def __init__(self, model: Model, prompts: Sequence[Sequence[int]], padding: int) -> None:
         assert isinstance(model.body, Decoder), "only a causal body can read on"
-        assert isinstance(model.head, VocabularyHead)
-        self.body, self.bias = model.body, model.head.bias
-        # One row through the head reads its whole matrix: thrice as fast with a token's weights in a column.
-        self.matrix = model.head.weight.detach().T.contiguous()  # (W, V)
+        self.body, self.head = model.body, model.head
         self.context = self.body.shape.context
         self.read: list[list[int]] = [list(prompt) for prompt in prompts]
         self.padding = padding
@@ -109,8 +105,8 @@ class Reader:
             tokens = torch.tensor([row[-1:] for row in self.read], device=device)
             positions = (self.memory.filled - self.pads).to(device)
             hidden = body.read_on(tokens, self.memory, torch.ones_like(tokens), positions)
-        last = hidden[:, -1]  # only the last position asks for a next token
-        return last @ self.matrix if self.bias is None else torch.addmm(self.bias, last, self.matrix)
+        out: Tensor = self.head(hidden[:, -1])
+        return out
 
 
 @dataclass(frozen=True, eq=False)
