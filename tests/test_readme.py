@@ -83,7 +83,7 @@ def assert_serves(words: list[str]) -> None:
             assert [comparison["name"] for comparison in served["comparisons"]] == ["verdict"]
         finally:
             server.send_signal(signal.SIGINT)
-        assert server.wait(timeout=60) == 130
+        assert server.wait(timeout=60) in (130, 0)  # 0 where whoever runs the tests has Ctrl-C ignored
         assert server.stderr.read().strip() == "stopped"
 
 

@@ -387,7 +387,7 @@ def _save(
 
 
 def _restore(
-    run: Run, model: Model, optimisers: list[torch.optim.Optimizer], tell: Callable[[str], None], crew: Crew
+    run: Run, model: Model, optimisers: list[torch.optim.Optimizer], tell: Callable[[str], None], crew: Crew = ALONE
 ) -> _Standing:
     found = run.load_checkpoint()
     if found is None:

@@ -1,6 +1,5 @@
 """Labelled texts, split into training, validation and test."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,13 +68,20 @@ def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labell
 def stratified(examples: Sequence[Labelled], share: float, name: str) -> tuple[list[Labelled], list[Labelled]]:
     """Hold out a share of each class; both parts keep the order of the file.
 
-    A text that stands more than once stays in training, whole: held out, it would be known already.
+    All copies of a text stand on one side: one held out would be known already.
     """
-    copies = Counter(normal(example.text) for example in examples)
+    copies: dict[str, list[int]] = {}
+    for i, example in enumerate(examples):
+        copies.setdefault(normal(example.text), []).append(i)
     chosen: set[int] = set()
     for members in _by_label(examples, name):
-        single = [i for i in members if copies[normal(examples[i].text)] == 1]
-        chosen.update(single[: round(share * len(members))])
+        texts = list(dict.fromkeys(normal(examples[i].text) for i in members))
+        wanted = round(share * len(members))
+        for text in texts[:-1]:  # one is left to train on, however often it stands there
+            if wanted <= 0:
+                break
+            chosen.update(copies[text])
+            wanted -= len(copies[text])
     kept = [example for i, example in enumerate(examples) if i not in chosen]
     return kept, [example for i, example in enumerate(examples) if i in chosen]
 
