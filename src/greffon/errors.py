@@ -14,7 +14,14 @@ MANY, SHOWN, LONG = 1000, 40, 60
 
 
 class UserError(Exception):
-    """A mistake in the user's input or data, told in one sentence."""
+    """A mistake in the user's input or data, told in one sentence, on one line whatever it quotes.
+
+    >>> print(UserError("no column 'te\\u2028xt'"))
+    no column 'te xt'
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.splitlines()))
 
 
 class ToldError(Exception):
