@@ -32,7 +32,7 @@ PLAIN = {
 }
 """One thread, and none of the vector instructions that differ from one CPU to another."""
 
-LARGE = {"base", "bert", "gpt2", "marian"}
+LARGE = {"base", "bert", "distilbert", "gpt2", "marian"}
 """Smaller presets are made from these: too large to try whenever the tests run."""
 
 STEPS, ROWS, LENGTH, VOCABULARY = 20, 2, 24, 200

@@ -163,7 +163,7 @@ def test_names_never_touch_and_nothing_is_clipped(queries: int, keys: int, layer
 
 
 def test_tokens_are_plain() -> None:
-    assert plain(" chat") == "·chat"
+    assert plain(" chat") == "␣chat"
     assert plain("a\n") == "a↵"
     assert plain("語") == "□"
     assert plain("x" * 40) == "x" * 17 + "…"

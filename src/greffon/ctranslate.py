@@ -36,7 +36,7 @@ TOLERANCE = 1e-2
 """Nats by which a token's log-probability may differ from ours before a conversion is refused."""
 PATIENCE = 1.5
 """Translations found before a search ends, as a multiple of its beams: with 1 some good ones come too late."""
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "swiglu": "SWISH"}
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "swiglu": "SWISH"}
 POSITIONS = ("sinusoidal", "sinusoidal-halves", "learned", "none")
 
 

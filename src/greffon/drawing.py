@@ -146,12 +146,12 @@ def plain(text: str, longest: int = 18) -> str:
     """A token as a figure can show it: a dot for its space, no sign that the font lacks, not too long.
 
     >>> plain(" chat"), plain("a\\n")
-    ('·chat', 'a↵')
+    ('␣chat', 'a↵')
     """
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     known = get_font(findfont(FontProperties())).get_charmap()
-    text = text.replace(" ", "·").replace("\n", "↵").replace("\t", "→")
+    text = text.replace(" ", "␣").replace("\n", "↵").replace("\t", "→")
     text = "".join(sign if ord(sign) in known else "□" for sign in text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 

@@ -131,7 +131,8 @@ def graft_recipe(
     """Describe a fine-tuning of a run's body; `scratch`: the same with fresh weights."""
     base = source.recipe
     if base.objective == "classify":
-        raise UserError(f"{source.path} is a classifier; fine-tune the pretrained run that it came from")
+        came = "import the checkpoint of its body alone" if base.imported else "fine-tune the run that it came from"
+        raise UserError(f"{source.path} is a classifier; {came}")
     if base.objective == "seq2seq":
         raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
     if not 1 <= epochs <= MOST_EPOCHS:

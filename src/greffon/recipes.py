@@ -144,6 +144,12 @@ def bert() -> Preset:
     )
 
 
+def distilbert() -> Preset:
+    """Build DistilBERT as it was published: half of BERT, without segments, another bend in its class head."""
+    full = bert()
+    return replace(full, shape=replace(full.shape, layers=6, segments=0), graft=replace(full.graft, inner="relu"))
+
+
 def bert_mini() -> Preset:
     """Build an encoder that fits BERT exactly and trains on two CPU cores."""
     full = bert()
@@ -219,6 +225,7 @@ PRESETS: dict[str, Callable[[], Preset]] = {
     "base": base,
     "bert": bert,
     "bert-mini": bert_mini,
+    "distilbert": distilbert,
     "gpt2": gpt2,
     "gpt2-mini": gpt2_mini,
     "marian": marian,

@@ -338,7 +338,10 @@ def room_for(path: str | Path, force: bool) -> Iterator[Path]:
     A run that stopped before it had any weights is in nobody's way.
     """
     path = Path(path)
-    aside = path.with_name(f".{path.name}.replaced")
+    whole = path.absolute()
+    if not whole.name:
+        raise UserError(f"{path} cannot be a run; choose another directory for --out")
+    aside = whole.with_name(f".{whole.name}.replaced")
     _end_replacement(path, aside)
     with own_directory(path, "recipe.json", LAID_OUT_FIRST):
         if not _has_weights(path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from test_tokenizer_files import own_run
 
 import greffon
@@ -231,8 +232,24 @@ def test_a_damaged_checkpoint_leaves_nothing_behind(folder: Path, tmp_path: Path
     with pytest.raises(UserError, match="cannot read"):
         greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
     (source / "model.safetensors").write_bytes(whole)
+    config = (source / "config.json").read_text()
+    for name, wrong, told in (
+        ("hidden_size", 48, r"word_embeddings\.weight is .* by config\.json"),
+        ("vocab_size", 7, "says vocab_size 7"),
+        ("num_attention_heads", 5, r"config\.json: width .* 5 heads"),
+    ):
+        (source / "config.json").write_text(json.dumps(json.loads(config) | {name: wrong}))
+        with pytest.raises(UserError, match=told):
+            greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
+    (source / "config.json").write_text(config)
+    tensors = load_file(source / "model.safetensors")
+    tensors["bert.embeddings.LayerNorm.bias"][0] = float("nan")
+    save_file(tensors, source / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match=r"LayerNorm\.bias holds numbers that are none"):
+        greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
+    (source / "model.safetensors").write_bytes(whole)
     (source / "vocab.txt").unlink()
-    with pytest.raises(UserError, match=r"no tokenizer\.json; make one"):
+    with pytest.raises(UserError, match=r"no whole tokenizer; fetch its tokenizer\.json, or vocab\.txt"):
         greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
 

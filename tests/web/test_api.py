@@ -182,7 +182,7 @@ def test_the_description_is_valid_and_complete(client: TestClient) -> None:
         ("attention", {"run": "causal", "text": "x", "kind": "cross"}, "without cross attention; choose self"),
         ("attention", {"run": "causal", "text": " "}, "nothing to look at"),
         ("attention", {"run": "causal", "text": "le chat " * 30}, "reads 1 to 47"),
-        ("attention", {"run": "causal", "text": "le chat " * 200}, "give 1 to 200"),
+        ("attention", {"run": "causal", "text": "le chat " * 200}, "reads 1 to 47"),
         ("embed", {"run": "causal", "texts": ["x"], "pool": "cls"}, "choose mean or last"),
         ("embed", {"run": "translator", "texts": ["x"]}, "is a translator"),
     ],
@@ -293,3 +293,11 @@ def test_a_comparison_without_results_says_so(tmp_path: Path) -> None:
         report = client.get(f"/api/comparisons/{tmp_path.name}/report")
         assert report.status_code == 404
         assert "no report yet" in report.json()["error"]
+
+
+def test_errors_name_runs_not_directories(client: TestClient) -> None:
+    said = refused(client, "fill", run="causal", text="le [MASK] dort")
+    assert said.startswith("causal is a causal run")
+    said = refused(client, "attention", run="causal", text="le chat " * 150)
+    assert "causal reads 1 to" in said
+    assert "/" not in said

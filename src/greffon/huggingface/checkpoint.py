@@ -75,8 +75,8 @@ def _no_weights(path: Path, config: dict[str, Any]) -> str:
     architecture = (config.get("architectures") or ["AutoModel"])[0]
     return (
         f"{path}: the weights are in {pickled[0]}, a format that can run code when it is opened, and is not read; if "
-        f'you trust the file, convert it: python -c "from transformers import {architecture} as M; '
-        f"M.from_pretrained('{path}').save_pretrained('{path}-safe')\", and copy the tokenizer's files beside it"
+        f'you trust the file, convert it: python -c "from transformers import AutoTokenizer as T, {architecture} as M; '
+        f"[kind.from_pretrained('{path}').save_pretrained('{path}-safe') for kind in (M, T)]\""
     )
 
 

@@ -99,6 +99,7 @@ DISTILBERT = replace(
     BERT,
     kind="distilbert",
     title="DistilBERT",
+    preset="distilbert",
     names={
         "layers": "n_layers", "width": "dim", "heads": "n_heads", "feed_forward": "hidden_dim",
         "activation": "activation", "dropout": "dropout", "context": "max_position_embeddings",
@@ -235,6 +236,8 @@ def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
         return replace(PRESETS[family.preset]().shape, **{**family.fixed, **family.head, "tied": tied, **read})
     except TypeError as problem:
         raise UserError(f"{where}: a setting is of the wrong kind ({problem}); restore the file from a copy") from None
+    except UserError as problem:
+        raise UserError(f"{where}: {problem}") from None
 
 
 def labels_of(config: Mapping[str, Any], where: str) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """A checkpoint of theirs becomes a Run: `greffon.import_checkpoint`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from torch import Tensor
 
 from greffon.assembly import make_model
 from greffon.config import BodyKind, Data, Objective, Recipe
@@ -11,6 +13,7 @@ from greffon.huggingface.checkpoint import left_over, locate, read_config, read_
 from greffon.huggingface.families import BERT, Family, family_of, graft_of, labels_of, masking_of, shape_of, use_of
 from greffon.huggingface.places import places_of, to_ours
 from greffon.huggingface.tokenizer_files import read_tokenizer
+from greffon.nn.model import Model
 from greffon.progress import say
 from greffon.recipes import PRESETS
 from greffon.run import Run, fill, room_for
@@ -42,7 +45,13 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
     if _embedding(family) not in tensors:
         raise UserError(f"{path} lacks the tensor {_embedding(family)}; it is incomplete, or of another architecture")
     vocabulary = len(tensors[_embedding(family)])
-    if tokenizer.size > vocabulary:
+    told = config.get("vocab_size", vocabulary)
+    if told != vocabulary:
+        raise UserError(
+            f"{where} says vocab_size {told}, and the embedding has {vocabulary:,} rows; "
+            "restore the files that belong together"
+        )
+    if not vocabulary < 2 * tokenizer.size <= 2 * vocabulary:  # a matrix may be padded, but not by as much again
         raise UserError(
             f"{path}: the tokenizer has {tokenizer.size:,} tokens, and the model knows {vocabulary:,}; "
             "restore the files that belong together"
@@ -65,10 +74,11 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
     places = places_of(family.kind, recipe)
     found = to_ours(tensors, places, str(path))
     unused = left_over(tensors.keys() - {place.theirs for place in places}, path)
+    model = make_model(recipe)
+    _check_tensors(model, found, {name: place.theirs for place in places for name in place.ours}, path)
     with room_for(out, force) as folder:
         run = Run.create(folder, recipe)
         tokenizer.save(run.path)
-        model = make_model(recipe)
         fill(model, found, path)
         if (path / "README.md").is_file():
             write_atomically(run.path / CARD, (path / "README.md").read_bytes())
@@ -78,6 +88,19 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
     if unused:
         tell(f"left out, because a {use} run has no use for it: {', '.join(unused)}")
     return run
+
+
+def _check_tensors(model: Model, found: Mapping[str, Tensor], names: Mapping[str, str], path: Path) -> None:
+    """Refuse what config.json does not describe, and what is no number, under the checkpoint's own names."""
+    for name, p in model.named_parameters():
+        tensor, theirs = found.get(name), names.get(name, name)
+        if tensor is not None and tensor.shape != p.shape:
+            raise UserError(
+                f"{path}: {theirs} is {tuple(tensor.shape)}, and by config.json it would be {tuple(p.shape)}; "
+                "restore the files that belong together"
+            )
+        if tensor is not None and not bool(tensor.isfinite().all()):
+            raise UserError(f"{path}: {theirs} holds numbers that are none (NaN or infinite); fetch the weights again")
 
 
 def _embedding(family: Family) -> str:

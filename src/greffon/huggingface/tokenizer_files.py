@@ -130,10 +130,9 @@ def _specification(path: Path, family: Family, settings: Mapping[str, Any]) -> d
         return _wordpiece(path / "vocab.txt", settings)
     if (path / "vocab.json").is_file() and (path / "merges.txt").is_file() and family is not MARIAN:
         return _byte_level(path, family, settings)
-    raise UserError(
-        f'{path} has no tokenizer.json; make one: python -c "from transformers import AutoTokenizer as T; '
-        f"T.from_pretrained('{path}').save_pretrained('{path}')\""
-    )
+    older = {"marian": "source.spm, target.spm and vocab.json", "gpt2": "vocab.json and merges.txt"}
+    other = older.get(family.kind, "vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)")
+    raise UserError(f"{path} has no whole tokenizer; fetch its tokenizer.json, or {other}")
 
 
 def _added(token: Any, usual: str) -> tokenizers.AddedToken:

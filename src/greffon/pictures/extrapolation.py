@@ -50,8 +50,6 @@ def losses_figure(found: Sequence[PositionLoss]) -> "Figure":
     for one, style in zip(found, LINES, strict=False):
         middles = (one.edges[:-1] + one.edges[1:]) / 2
         axes.plot(middles, one.bits_per_byte, **style.line(dark=False), marker=style.marker, markersize=4)
-        if one.stopped:
-            _say_stopped(axes, one, style.light, middles[-1])
     for trained in sorted({one.trained for one in found}):
         axes.axvline(trained, color=inks(dark=False)[1], linewidth=1, linestyle=(0, (5, 3)))
         place = axes.get_xaxis_transform()
@@ -59,6 +57,9 @@ def losses_figure(found: Sequence[PositionLoss]) -> "Figure":
     axes.set_xlim(0, max(one.edges[-1] for one in found) * 1.01)
     axes.xaxis.set_major_locator(MultipleLocator(max(one.trained for one in found)))
     axes.set(xlabel="position in the text (tokens)", ylabel="loss (bits per byte)")
+    for one, style in zip(found, LINES, strict=False):
+        if one.stopped:
+            _say_stopped(axes, one, style.light, (one.edges[-2] + one.edges[-1]) / 2)
     key = [
         Line2D([], [], **style.line(dark=False), marker=style.marker, markersize=4, label=f"{one.run}: {_said(one)}")
         for one, style in zip(found, LINES, strict=False)
@@ -74,11 +75,13 @@ def _said(one: PositionLoss) -> str:
 
 def _say_stopped(axes: "Axes", one: PositionLoss, colour: str, x: float) -> None:
     y = float(one.bits_per_byte[-1])
+    low, high = axes.get_ylim()
+    beside = -26 if (y - low) > (high - low) / 4 else 22  # where there is room for it
     axes.plot([x], [y], marker="x", markersize=11, markeredgewidth=2.2, color=colour)
     axes.annotate(
         "learned positions end here",
         (x, y),
-        xytext=(14, -26),
+        xytext=(14, beside),
         textcoords="offset points",
         color=colour,
         fontsize=8.5,

@@ -49,7 +49,8 @@ def weights_figure(
     queries, keys = [plain(token) for token in found.queries], [plain(token) for token in found.keys]
     columns = len({j for _, j in chosen})
     grid = _Grid.of(queries, keys, columns, len(chosen) // columns)
-    note = "A row shares a weight of 1 among the tokens it may see. “·” is the space before a word."
+    note = "A row shares a weight of 1 among the tokens it may see. “␣” is the space before a word."
+    who = "token being written" if found.kind == "cross" else "token that looks"
     title = f"{_TITLES[found.kind]}{name and f' ({name})'}"
     figure = sheet(grid.width, grid.height, title, note)
     figure.set_layout_engine("none")
@@ -58,7 +59,7 @@ def weights_figure(
     for place, pair in enumerate(chosen):
         axes = figure.add_axes(grid.panel(figure, place))
         image = axes.imshow(found.of(*pair), cmap=shades(), norm=norm, aspect="auto", interpolation="nearest")
-        _name_tokens(axes, queries, keys, grid, place)
+        _name_tokens(axes, queries, keys, grid, place, who)
         axes.set_title(_caption(habits[pair]), fontsize=7.6, pad=4, linespacing=1.25)
     bar = figure.colorbar(image, cax=figure.add_axes(grid.bar(figure)))
     bar.outline.set_visible(False)
@@ -108,7 +109,7 @@ class _Grid:
         return x / width, self.bottom / height, 0.1 / width, min(self.down, 2.2) / height
 
 
-def _name_tokens(axes: "Axes", queries: list[str], keys: list[str], grid: _Grid, place: int) -> None:
+def _name_tokens(axes: "Axes", queries: list[str], keys: list[str], grid: _Grid, place: int, who: str) -> None:
     row, column = divmod(place, grid.columns)
     dress(axes, grid=None)
     axes.spines[:].set_visible(True)
@@ -123,7 +124,7 @@ def _name_tokens(axes: "Axes", queries: list[str], keys: list[str], grid: _Grid,
     axes.set_yticklabels(queries[:: leap[0]] if column == 0 else [], **small)
     axes.set_xticklabels(keys[:: leap[1]] if row == grid.rows - 1 else [], rotation=90, **small)
     if column == 0:
-        axes.set_ylabel("token that looks", fontsize=8)
+        axes.set_ylabel(who, fontsize=8)
     if row == grid.rows - 1:
         axes.set_xlabel("token looked at", fontsize=8)
 

@@ -77,7 +77,10 @@ class Attention:
 
 def attend(run: Run, asked: questions.Attend) -> Attention:
     """Say where the heads of a layer look, the last one unless another is asked for."""
-    for name, text in (("text", asked.text), ("translation", asked.to or "")):
+    looked_at = (
+        (("text", asked.text), ("translation", asked.to or "")) if run.recipe.shape.context > MOST_TOKENS else ()
+    )
+    for name, text in looked_at:  # a shorter context tells its own range
         if (tokens := len(run.tokenizer.encode(text))) > MOST_TOKENS:
             raise UserError(f"the {name} has {tokens:,} tokens; give 1 to {MOST_TOKENS} to look at")
     found = attention(run, asked.text, asked.to, kind=asked.kind)

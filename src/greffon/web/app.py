@@ -61,7 +61,7 @@ def make_app(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Collection[s
         ],
         exception_handlers={
             HTTPException: lambda _, problem: _error(problem.detail, problem.status_code, problem.headers),
-            UserError: lambda _, problem: _error(str(problem), 400),
+            UserError: lambda _, problem: _error(catalogue.told(str(problem)), 400),
             Unknown: lambda _, problem: _error(str(problem), 404),
             Busy: busy,
             Stopped: busy,  # the server is closing
@@ -157,7 +157,7 @@ class Api:
         asked = questions.read(questions.Stream, await _json(request))
         self.catalogue.require(asked.run)
         work = self.workshop.begin(lambda: stream_answer(self.catalogue.run(asked.run), asked))
-        return Lines(work, asked)
+        return Lines(work, asked, self.catalogue.told)
 
 
 async def _json(request: Request) -> Any:
@@ -181,11 +181,12 @@ class Lines(Response):
 
     media_type = "application/x-ndjson"
 
-    def __init__(self, work: Work[Written], asked: questions.Stream) -> None:
+    def __init__(self, work: Work[Written], asked: questions.Stream, told: Callable[[str], str]) -> None:
         super().__init__()
         del self.headers["content-length"]
         self.work = work
         self.asked = asked
+        self.told = told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send line after line; what is wrong with the question is said before the first one."""
@@ -207,7 +208,7 @@ class Lines(Response):
                 except Stopped:
                     return  # the client has gone, or the server is closing
                 except UserError as problem:
-                    await tell(error=str(problem))
+                    await tell(error=self.told(str(problem)))
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self.work.call_off()

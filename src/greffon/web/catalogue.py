@@ -103,6 +103,12 @@ class Catalogue:
         names = (name if number == 1 else f"{name}-{number}" for number in range(1, len(taken) + 2))
         return next(free for free in names if free not in taken)
 
+    def told(self, problem: str) -> str:
+        """Return a sentence with the names that a client knows in place of directories."""
+        for name, path in sorted((self._runs | self._comparisons).items(), key=lambda item: -len(str(item[1]))):
+            problem = problem.replace(str(path), name)
+        return problem
+
     def require(self, name: str) -> Path:
         """Look a run up, without touching the disk."""
         if name not in self._runs:
