@@ -105,16 +105,17 @@ def test_settings_that_cannot_be_are_refused(
         greffon.pretrain([corpus], out=tmp_path / "run", steps=3, **settings)
 
 
-def test_ctrl_c_ends_both_and_saves(corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_both_and_saves(number: int, code: int, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "cut"
     words = [sys.executable, "-m", "greffon", "pretrain", corpus, "--vocabulary", "300", "--steps", "20000", *FLAGS]
     process = subprocess.Popen(
         [*words, "--out", out, "--processes", "2"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     )
     wait_for(out / "metrics.jsonl", 6, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     said = process.communicate(timeout=300)[1]
-    assert process.returncode == 130, said
+    assert process.returncode == code, said
     assert said.splitlines()[-1] == f"stopped; go on with: greffon resume {out}"
     assert said.count("stopped") == 1
     assert Run.open(out).checkpoint_step == max(losses(Run.open(out)))

@@ -158,13 +158,14 @@ def launch(run: Run, processes: int, *, shard: bool = False, quiet: bool = False
     if told.check(["sentence"]):
         raise UserError(told.get("sentence").decode())
     if stop.asked:
-        raise Interrupted(f"greffon resume {run.path}")
+        raise Interrupted(f"greffon resume {run.path}", stop.asked)
     code = children[first].returncode
     raise PeerLostError(f"process {first} ended with {f'signal {-code}' if code < 0 else 'the error above'}")
 
 
 class _Stop:
-    asked = False
+    asked = 0
+    """The signal that was heard."""
 
 
 @contextmanager
@@ -173,7 +174,7 @@ def _passing_signals_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator
     stop = _Stop()
 
     def pass_on(number: int, frame: object) -> None:
-        stop.asked = True
+        stop.asked = number
         for child in children:
             if child.poll() is None:
                 child.send_signal(number)
