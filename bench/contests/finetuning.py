@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.contest import Contest, Goal
+from bench.shapes import lab_shape
 from bench.turns import Turns
 
 RATE = 1e-3
@@ -46,14 +47,7 @@ def recipe_of(size: Size, folder: Path, vocabulary: int) -> Any:
     from greffon.recipes import lab
 
     preset = lab()
-    shape = replace(
-        preset.shape,
-        layers=size.layers,
-        width=size.width,
-        heads=size.heads,
-        feed_forward=size.inner,
-        context=size.context,
-    )
+    shape = lab_shape(size)
     training = replace(preset.finetuning, rows=size.rows, rate=RATE, decay="constant", warmup=0, steps=1_000_000)
     data = Data(
         train=(str(mixed_table(folder, size.texts, skip=0)),),

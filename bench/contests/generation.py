@@ -1,9 +1,10 @@
 """Generation: greedy continuation of short prompts by a 4 × 200 model with a large vocabulary, tokens a second."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contest import Contest, Goal
+from bench.shapes import lab_shape
 from bench.turns import Turns
 
 
@@ -42,14 +43,7 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
 
     keep_memory()
     preset = lab()
-    shape = replace(
-        preset.shape,
-        layers=size.layers,
-        width=size.width,
-        heads=size.heads,
-        feed_forward=size.inner,
-        context=size.context,
-    )
+    shape = lab_shape(size)
     model = make_model(Recipe("causal", "lab", shape, preset.training, Data(), size.vocabulary))
     model.head.store_by_columns()  # as `generate` does
     end = size.vocabulary - 1  # never drawn, so that all write as much

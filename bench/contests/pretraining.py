@@ -5,6 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench.contest import Contest, Goal
+from bench.shapes import lab_shape
 from bench.turns import Turns
 
 
@@ -64,14 +65,7 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
     keep_memory()
     tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
     preset = lab()
-    shape = replace(
-        preset.shape,
-        layers=size.layers,
-        width=size.width,
-        heads=size.heads,
-        feed_forward=size.inner,
-        context=size.context,
-    )
+    shape = lab_shape(size)
     training = replace(preset.training, rows=size.rows, steps=1_000_000)
     data = Data(train=(str(text_file(folder, size.megabytes)),))
     recipe = Recipe("causal", "lab", shape, training, data, tokenizer.size)

@@ -10,7 +10,7 @@ from greffon.huggingface.exporting import to_huggingface
 from greffon.huggingface.onnx import to_onnx
 from greffon.run import Run
 
-TARGETS: dict[str, Callable[[Run, Path], Path]] = {
+TARGETS: dict[str, Callable[..., Path]] = {
     "huggingface": to_huggingface,
     "onnx": to_onnx,
     "ctranslate2": export_ctranslate2,
@@ -30,5 +30,5 @@ def export(
         raise UserError(f"only an export to ctranslate2 is quantized; leave out --quantize {quantize}")
     out = Path(out)
     refuse_old(out, force)
-    run = Run.open(run)
-    return export_ctranslate2(run, out, quantize) if to == "ctranslate2" else TARGETS[to](run, out)
+    how = {} if quantize is None else {"quantize": quantize}
+    return TARGETS[to](Run.open(run), out, **how)

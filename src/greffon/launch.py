@@ -21,7 +21,7 @@ from greffon.crew import ALONE, Crew, PeerLostError
 from greffon.errors import UserError
 from greffon.run import Run, room_for
 from greffon.runtime import available_cores, in_crew
-from greffon.train import Interrupted, train
+from greffon.train import Interrupted, Stop, train
 
 GRACE_SECONDS = 15.0
 """How long the others may take to end by themselves after one process has ended before its time."""
@@ -163,15 +163,10 @@ def launch(run: Run, processes: int, *, shard: bool = False, quiet: bool = False
     raise PeerLostError(f"process {first} ended with {f'signal {-code}' if code < 0 else 'the error above'}")
 
 
-class _Stop:
-    asked = 0
-    """The signal that was heard."""
-
-
 @contextmanager
-def _passing_signals_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[_Stop]:
+def _passing_signals_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[Stop]:
     """Send Ctrl-C and SIGTERM on to the processes, which save and end; nobody is left behind."""
-    stop = _Stop()
+    stop = Stop()
 
     def pass_on(number: int, frame: object) -> None:
         stop.asked = number

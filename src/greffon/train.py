@@ -421,14 +421,16 @@ def environment(crew: Crew = ALONE) -> dict[str, Any]:
     }
 
 
-class _Stop:
+class Stop:
+    """A wish to stop, which whoever works looks at now and then."""
+
     asked = 0  # the signal that was heard
 
 
 @contextmanager
-def _stop_signals() -> Iterator[_Stop]:
+def _stop_signals() -> Iterator[Stop]:
     """Turn Ctrl-C and SIGTERM into a wish to stop after the current step; a second Ctrl-C insists."""
-    stop = _Stop()
+    stop = Stop()
 
     def ask(number: int, frame: object) -> None:
         if stop.asked and number == signal.SIGINT:

@@ -1,0 +1,12 @@
+"""The shape of Greffon's contestants: that of the preset `lab`, in the size of a contest."""
+
+from dataclasses import replace
+from typing import Any
+
+
+def lab_shape(size: Any) -> Any:
+    """Cut the preset `lab` to the layers, width, heads, inner width and context of a contest."""
+    from greffon.recipes import lab
+
+    sizes = {name: getattr(size, name) for name in ("layers", "width", "heads", "context")}
+    return replace(lab().shape, **sizes, feed_forward=size.inner)
