@@ -24,10 +24,11 @@ from greffon.assembly import make_model
 from greffon.config import Data, Recipe, Shape, Training
 from greffon.errors import UserError
 from greffon.optim import make_optimisers, state_tensors
-from greffon.run import Run, tensors_of
+from greffon.run import Run
 from greffon.text.corpora import column_pairs, documents, labelled, texts_of
 from greffon.text.tokenizer import Tokenizer
 from greffon.train import _restore, _Standing, environment
+from greffon.weights import tensors_of
 
 HANG_SECONDS = 600.0  # of a machine that may be busy with other things
 LARGEST_MESSAGE = 4000

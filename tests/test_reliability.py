@@ -21,7 +21,8 @@ from greffon.cli import run as command
 from greffon.errors import UserError
 from greffon.fit import fit
 from greffon.health import IN_A_ROW, KNOWN, Health
-from greffon.run import Run, room_for
+from greffon.room import room_for
+from greffon.run import Run
 from greffon.text.corpora import texts_of
 
 TINY = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "context": 24, "rows": 4, "dropout": 0.1}

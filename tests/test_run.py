@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 from greffon.assembly import make_model
 from greffon.config import Data, Recipe, Shape, Training
 from greffon.errors import UserError
-from greffon.run import Run, room_for
+from greffon.room import room_for
+from greffon.run import Run
 
 RECIPE = Recipe(
     "causal", "compact", Shape(layers=1, width=8, heads=2, feed_forward=8, context=16), Training(steps=5), Data(), 30

@@ -25,9 +25,9 @@ from greffon.objectives.seq2seq import Seq2Seq
 from greffon.optim import load_state_tensors, make_optimisers
 from greffon.randomness import generator
 from greffon.ranks import Ranks
-from greffon.run import tensors_of
 from greffon.sharding import whole
 from greffon.text.sentence_pairs import Pair
+from greffon.weights import tensors_of
 
 STEPS, LENGTH, VOCABULARY = 4, 12, 40
 SHAPE = Shape(layers=2, width=16, heads=2, feed_forward=24, context=LENGTH, bias=True)

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from greffon.crew import ALONE, Crew, PeerLostError
 from greffon.errors import UserError
-from greffon.run import Run, room_for
+from greffon.room import room_for
+from greffon.run import Run
 from greffon.runtime import available_cores, in_crew
 from greffon.train import Interrupted, Stop, train
 

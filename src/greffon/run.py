@@ -21,31 +21,25 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from greffon.assembly import make_model
 from greffon.config import Recipe, from_dict
 from greffon.errors import UserError
 from greffon.files import sha256, sweep, sync_directory, sync_file, write_atomically
-from greffon.locks import empty_directory, own_directory, sole_use
 from greffon.nn.model import Model
-from greffon.sharding import cut_like, gathered
 from greffon.text.tokenizer import FILES as TOKENIZER_FILES
 from greffon.text.tokenizer import Tokenizer
+from greffon.weights import fill, load_tensors, tensors_of
 
 WEIGHTS = "model.safetensors"
 COPY = "restore it from a copy"
-LAID_OUT_FIRST = (*TOKENIZER_FILES, "adapted")
-"""What a fine-tuning is given before its recipe."""
 
 
 class Run:
@@ -329,96 +323,6 @@ class Run:
     def drop_checkpoints(self) -> None:
         """Free the space of the checkpoints of a run that will not go on."""
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
-
-
-@contextmanager
-def room_for(path: str | Path, force: bool) -> Iterator[Path]:
-    """Make room for a new run and keep others out of it; with `force`, an old one goes once the new one has weights.
-
-    A run that stopped before it had any weights is in nobody's way.
-    """
-    path = Path(path)
-    whole = path.absolute()
-    if not whole.name:
-        raise UserError(f"{path} cannot be a run; choose another directory for --out")
-    aside = whole.with_name(f".{whole.name}.replaced")
-    _end_replacement(path, aside)
-    with own_directory(path, "recipe.json", LAID_OUT_FIRST):
-        if not _has_weights(path):
-            empty_directory(path)
-            try:
-                yield path
-            except UserError:
-                if not (path / "metrics.jsonl").exists():  # refused before it began: nothing to go on with
-                    shutil.rmtree(path, ignore_errors=True)
-                raise
-            return
-        if not force:
-            raise UserError(
-                f"{path} holds a run already; choose another --out, add --force to replace it, "
-                f"or go on with `greffon resume {path}`"
-            )
-        path.rename(aside)  # with its lock
-        path.mkdir()
-        with sole_use(path):
-            try:
-                yield path
-            finally:
-                if _has_weights(path):
-                    shutil.rmtree(aside)
-                else:
-                    shutil.rmtree(path, ignore_errors=True)
-                    aside.rename(path)
-
-
-def _end_replacement(path: Path, aside: Path) -> None:
-    """End a replacement that was killed half-way: the old run comes back unless the new one has weights."""
-    if not aside.is_dir():
-        return
-    with sole_use(aside), sole_use(path) if path.is_dir() else nullcontext():
-        if _has_weights(path):
-            shutil.rmtree(aside)
-        else:
-            shutil.rmtree(path, ignore_errors=True)
-            aside.rename(path)
-
-
-def _has_weights(path: Path) -> bool:
-    return (path / "recipe.json").is_file() and (path / WEIGHTS).exists()
-
-
-def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """Name the parameters once each: a tied matrix belongs to the body."""
-    return {name: gathered(p.detach()).contiguous() for name, p in model.named_parameters()}
-
-
-def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Copy tensors into the parameters of the same name; anything left over or missing is an error."""
-    parameters = dict(model.named_parameters())
-    missing, extra = sorted(parameters.keys() - tensors.keys()), sorted(tensors.keys() - parameters.keys())
-    if missing or extra:
-        raise UserError(
-            f"{where} does not fit its recipe: missing {missing[:3] or 'nothing'}, unknown {extra[:3] or 'nothing'}; "
-            "the run is damaged or was made by another version"
-        )
-    with torch.no_grad():
-        for name, p in parameters.items():
-            if p.shape != tensors[name].shape or p.dtype != tensors[name].dtype:
-                raise UserError(
-                    f"{where}: {name} is {tuple(tensors[name].shape)}, the recipe says {tuple(p.shape)}; "
-                    "the run is damaged"
-                )
-            p.copy_(cut_like(tensors[name], p))
-
-
-def load_tensors(path: Path, digest: str | None) -> dict[str, Tensor]:
-    """Read a safetensors file whose sha256 is known."""
-    try:
-        if digest is not None and sha256(path) != digest:
-            raise UserError(f"{path} is damaged: its sha256 is not the one recorded; restore it from a copy")
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError) as problem:
-        raise UserError(f"cannot read {path}: {problem}; restore it from a copy") from None
 
 
 def sealed(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from greffon.config import Recipe
 from greffon.crew import ALONE, Crew
-from greffon.run import Run, tensors_of
+from greffon.run import Run
 from greffon.text.tokenizer import Tokenizer
+from greffon.weights import tensors_of
 
 
 def shared(run: Run, crew: Crew) -> Run:

@@ -33,13 +33,14 @@ from greffon.locks import sole_use
 from greffon.nn.model import Model
 from greffon.optim import load_state_tensors, make_optimisers, state_tensors
 from greffon.progress import TrainingProgress, say
-from greffon.run import Run, fill, tensors_of
+from greffon.run import Run
 from greffon.runtime import keep_memory
 from greffon.shared_run import shared
 from greffon.text.bitext import training_pairs
 from greffon.text.corpora import documents
 from greffon.text.tokenizer import Tokenizer
 from greffon.transfer import transfer, transfer_sides
+from greffon.weights import fill, tensors_of
 
 EVALUATIONS = 10
 """Evaluations of a pretraining, unless the recipe says how many steps lie between two."""

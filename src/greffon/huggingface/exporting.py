@@ -13,8 +13,9 @@ from greffon.huggingface.checkpoint import ALIASES
 from greffon.huggingface.families import GPT2, MARIAN, config_of, fitting_family, misfits
 from greffon.huggingface.places import places_of, to_theirs
 from greffon.huggingface.tokenizer_files import check_tokenizer, write_tokenizer
-from greffon.run import Run, tensors_of, write_json
+from greffon.run import Run, write_json
 from greffon.text.tokenizer import Tokenizer
+from greffon.weights import tensors_of
 
 
 def to_huggingface(run: Run, out: Path) -> Path:

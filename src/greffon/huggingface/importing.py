@@ -16,7 +16,9 @@ from greffon.huggingface.tokenizer_files import read_tokenizer
 from greffon.nn.model import Model
 from greffon.progress import say
 from greffon.recipes import PRESETS
-from greffon.run import Run, fill, room_for
+from greffon.room import room_for
+from greffon.run import Run
+from greffon.weights import fill
 
 CARD = "card.md"
 """Where a run keeps the model card of the checkpoint that it was read from."""
