@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -7,7 +9,7 @@ from greffon.config import Shape, Training
 from greffon.nn.body import Decoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
-from greffon.optim import Muon, height, make_optimisers, orthogonalise, set_rates
+from greffon.optim import AdamW, Muon, height, make_optimisers, orthogonalise, set_rates
 
 TRAINING = Training(steps=100, warmup=10, rate=1.0, matrix_rate=0.5)
 
@@ -72,3 +74,35 @@ def test_lower_layers_learn_slower_and_later() -> None:
     assert rates(15) == [0.0, 0.0, 0.0, 1.0]  # embedding, block 1, block 2, head
     assert rates(25) == [0.0, 0.0, 0.5, 1.0]
     assert rates(70) == [0.125, 0.25, 0.5, 1.0]
+
+
+def test_adamw_is_pytorchs_to_the_bit() -> None:
+    torch.manual_seed(0)
+    start = torch.randn(7, 5)
+    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    settings = {"lr": 1e-2, "betas": (0.9, 0.95), "weight_decay": 0.1, "fused": True}
+    optimisers = AdamW([ours], **settings), torch.optim.AdamW([theirs], **settings)
+    for _ in range(5):
+        gradient = torch.randn(7, 5)
+        for p, optimiser in zip((ours, theirs), optimisers, strict=True):
+            p.grad = gradient.clone()
+            optimiser.step()
+            optimiser.zero_grad()
+            assert p.grad is None
+        assert torch.equal(ours, theirs)
+
+
+def test_training_does_not_load_the_compiler() -> None:
+    code = """
+import sys, torch
+from greffon.optim import AdamW, Muon
+for kind in (AdamW, Muon):
+    p = torch.nn.Parameter(torch.randn(4, 4))
+    optimiser = kind([p], lr=1e-3)
+    p.square().sum().backward()
+    torch.nn.utils.clip_grad_norm_([p], 1.0)
+    optimiser.step()
+    optimiser.zero_grad()
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -45,7 +45,7 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
     preset = lab()
     shape = lab_shape(size)
     model = make_model(Recipe("causal", "lab", shape, preset.training, Data(), size.vocabulary))
-    model.head.store_by_columns()  # as `generate` does
+    model.pack()  # as `generate` does
     end = size.vocabulary - 1  # never drawn, so that all write as much
     for _ in turns:
         steps = generate_tokens(model, size.prompts(), size.tokens, GREEDY, seed=0, end=end, padding=0, banned=[0, end])

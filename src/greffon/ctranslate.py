@@ -90,12 +90,16 @@ def search_ctranslate2(
     ids = {name: id for id, name in enumerate(names)}
     found: list[list[Hypothesis]] = [[] for _ in sources]
     patience = PATIENCE if search.beam > 1 else 1.0
+    # Batches are worked on side by side, so a few sentences are shared out, too: two batches a thread.
+    share = -(-sum(len(source) + 1 for source in sources) // (2 * torch.get_num_threads()))
+    longest = max(map(len, sources)) + 1
+    batch_tokens = max(min(share, BATCH_TOKENS // search.beam), longest)
 
     def translate(members: Sequence[int], limit: int) -> list[int]:
         """Search for the targets of some sources; return those that went beyond their own limit."""
         results = translator.translate_batch(
             [[names[id] for id in sources[i]] for i in members],
-            max_batch_size=max(BATCH_TOKENS // search.beam, 1),
+            max_batch_size=batch_tokens,
             batch_type="tokens",
             beam_size=search.beam,
             patience=patience,

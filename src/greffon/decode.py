@@ -61,7 +61,7 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
 def draw(logits: Tensor, sampling: Sampling, randoms: Sequence[torch.Generator]) -> list[int]:
     """Draw the next token of each row, from its own generator; the likeliest needs no dice."""
     if sampling.temperature < COLD:
-        best: list[int] = logits.argmax(dim=-1).tolist()
+        best: list[int] = logits.numpy().argmax(axis=-1).tolist()  # several times as fast as PyTorch's
         return best
     chances = distribution(logits, sampling)
     return [
@@ -89,11 +89,13 @@ class Reader:
         width = max(map(len, rows))
         tokens = torch.tensor([[self.padding] * (width - len(row)) + row for row in rows])
         self.pads = torch.tensor([width - len(row) for row in rows]).unsqueeze(1)
+        self.padded = bool(self.pads.any())
         positions = torch.arange(width).unsqueeze(0) - self.pads
-        documents = torch.where(positions < 0, PADDING, 1)
+        documents = torch.where(positions < 0, PADDING, 1) if self.padded else None
         self.memory = body.remember(len(rows), self.context)
         device = body.embedding.weight.device
-        return body.read_on(tokens.to(device), self.memory, documents.to(device), positions.clamp(min=0).to(device))
+        documents = None if documents is None else documents.to(device)
+        return body.read_on(tokens.to(device), self.memory, documents, positions.clamp(min=0).to(device))
 
     def logits(self) -> Tensor:
         """Return the logits of the next token of each row: (B, V)."""
@@ -104,7 +106,8 @@ class Reader:
             device = body.embedding.weight.device
             tokens = torch.tensor([row[-1:] for row in self.read], device=device)
             positions = (self.memory.filled - self.pads).to(device)
-            hidden = body.read_on(tokens, self.memory, torch.ones_like(tokens), positions)
+            documents = torch.ones_like(tokens) if self.padded else None
+            hidden = body.read_on(tokens, self.memory, documents, positions)
         out: Tensor = self.head(hidden[:, -1])
         return out
 
@@ -146,7 +149,8 @@ def generate_tokens(
         logits[:, never] = -torch.inf
         going = [row for row, over in enumerate(ended) if not over]
         drawn = [end] * len(prompts)
-        for row, token in zip(going, draw(logits[going], sampling, [randoms[row] for row in going]), strict=True):
+        asked = logits if len(going) == len(prompts) else logits[going]
+        for row, token in zip(going, draw(asked, sampling, [randoms[row] for row in going]), strict=True):
             drawn[row] = token
             ended[row] = token == end
         yield Draw(drawn, logits)

@@ -6,6 +6,7 @@ norms, biases) is AdamW's. The rate is a pure function of the step, so that ther
 state to save.
 """
 
+import inspect
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -35,7 +36,23 @@ def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
     return out
 
 
-class Muon(torch.optim.Optimizer):
+class _Uncompiled(torch.optim.Optimizer):
+    """PyTorch's optimiser without its ties to `torch.compile`, which is not used here.
+
+    They import the whole compiler before the first step: 70 MB of memory, and seconds.
+    """
+
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
+
+
+class AdamW(_Uncompiled, torch.optim.AdamW):
+    """`torch.optim.AdamW`."""
+
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+
+class Muon(_Uncompiled):
     """Momentum, orthogonalised, in fp32 (`torch.optim.Muon` computes in bf16, slow on most CPUs)."""
 
     def __init__(self, params: Iterable[Any], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
@@ -95,7 +112,7 @@ def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimi
     optimisers: list[torch.optim.Optimizer] = []
     if groups[False]:
         optimisers.append(
-            torch.optim.AdamW(
+            AdamW(
                 groups[False],
                 lr=training.rate,
                 betas=(0.9, 0.95),

@@ -13,7 +13,6 @@ import torch
 from greffon.decode import Draw, Sampling, generate_tokens
 from greffon.errors import UserError, did_you_mean
 from greffon.jobs import LabelledTexts, language_scores
-from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
 from greffon.objectives.classify import class_probabilities
 from greffon.run import Run
@@ -23,20 +22,19 @@ from greffon.text.corpora import Labelled, labelled
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, changed: int, by_columns: bool) -> Model:
+def _load(path: Path, changed: int, packed: bool) -> Model:
     model = Run.open(path).load_model()
-    if by_columns:
-        assert isinstance(model.head, VocabularyHead)
-        model.head.store_by_columns()
+    if packed:
+        model.pack()
     return model
 
 
-def load(run: Run, *, by_columns: bool = False) -> Model:
-    """Load a run's model once, until its file changes; to write token by token, with its head by columns."""
+def load(run: Run, *, packed: bool = False) -> Model:
+    """Load a run's model once, until its file changes; to write token by token, with its maps packed."""
     keep_memory()
     file = run.path / "model.safetensors"
     changed = file.stat().st_mtime_ns if file.is_file() else 0
-    return _load(run.path.resolve(), changed, by_columns) if changed else run.load_model()
+    return _load(run.path.resolve(), changed, packed) if changed else run.load_model()
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,7 @@ def _draws(run: Run, prompts: Sequence[str], tokens: int, sampling: Sampling, se
         raise UserError(f"tokens is {tokens}; choose 1 or more")
     if not 0 <= seed < 2**63:
         raise UserError(f"seed is {seed}; choose a number from 0 up to 2^63")
-    model, tokenizer = load(run, by_columns=True), run.tokenizer
+    model, tokenizer = load(run, packed=True), run.tokenizer
     start = [tokenizer.start]
     starts = [(start * tokenizer.starts + tokenizer.encode(prompt)) or start for prompt in prompts]
     specials = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask}

@@ -6,14 +6,17 @@ import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP = 2**30
+_LARGE = 2**25
 
 
 def keep_memory() -> bool:
     """Ask glibc to reuse freed memory instead of handing it back to the system.
 
     A training step frees and asks for the same large buffers again and again; by default each is a
-    fresh mapping, and on a CPU the page faults cost more than the arithmetic. Returns whether the
-    allocator took the advice (it is glibc's; elsewhere nothing changes).
+    fresh mapping, and on a CPU the page faults cost more than the arithmetic. The few of 32 MB and more,
+    gradients of a large vocabulary, are handed back all the same: kept, they would leave holes that
+    smaller ones nibble at. Returns whether the allocator took the advice (it is glibc's; elsewhere
+    nothing changes).
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -21,7 +24,7 @@ def keep_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _KEEP)) and bool(mallopt(_M_TRIM_THRESHOLD, _KEEP))
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGE)) and bool(mallopt(_M_TRIM_THRESHOLD, _KEEP))
 
 
 def available_cores() -> int:

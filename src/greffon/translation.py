@@ -77,7 +77,7 @@ def translate_best(
     if backend == "ctranslate2":
         made = search_ctranslate2(run, asked, limits, search, words, int8=int8)
     else:
-        made = search_all(load(run), asked, limits, search, words)
+        made = search_all(load(run, packed=True), asked, limits, search, words)
     for i, hypotheses in zip(full, made, strict=True):
         found[i] = hypotheses[:best]
     return [

@@ -51,3 +51,16 @@ def test_blocks_and_padded_rows_change_no_bit(rows: int, smoothing: float, monke
     monkeypatch.setattr(cross_entropy, "LINE", 1)
     for mine, other in zip(blocked, outcome(), strict=True):
         assert torch.equal(mine, other)
+
+
+def test_a_small_buffer_serves_losses_of_any_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_entropy, "LARGEST", 4000)  # 20 rows of the larger vocabulary
+    torch.manual_seed(0)
+    for rows, vocabulary in ((50, 150), (3, 40), (50, 150), (70, 10)):
+        hidden, weight = torch.randn(rows, 12, requires_grad=True), torch.randn(vocabulary, 12, requires_grad=True)
+        targets = torch.randint(vocabulary, (rows,))
+        ours = summed_cross_entropy(hidden, weight, None, targets)
+        theirs = F.cross_entropy(hidden @ weight.T, targets, reduction="sum")
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
+        for mine, other in zip(*(torch.autograd.grad(loss, (hidden, weight)) for loss in (ours, theirs)), strict=True):
+            torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-4)

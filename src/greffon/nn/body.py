@@ -9,7 +9,7 @@ from greffon.config import Shape
 from greffon.nn.attention import KeyValues
 from greffon.nn.blocks import Block, embedding_norm, final_norm
 from greffon.nn.dropout import Dropout
-from greffon.nn.masks import PADDING, attention_mask, right_padded
+from greffon.nn.masks import PADDING, attention_mask, right_padded, square
 from greffon.nn.positions import make_positions
 
 
@@ -124,11 +124,18 @@ class Decoder(Body):
         layers = [KeyValues(rows, self.shape.heads, length, head_width, device) for _ in self.blocks]
         return Memory(layers, torch.full((rows, length), PADDING, device=device))
 
-    def read_on(self, tokens: Tensor, memory: Memory, documents: Tensor, positions: Tensor) -> Tensor:
-        """Read the next tokens (B, T) after all that `memory` holds, and remember them too."""
+    def read_on(self, tokens: Tensor, memory: Memory, documents: Tensor | None, positions: Tensor) -> Tensor:
+        """Read the next tokens (B, T) after all that `memory` holds, and remember them too.
+
+        Without `documents` each row is one document, from its first token to its last.
+        """
         start, memory.filled = memory.filled, memory.filled + tokens.shape[1]
-        memory.documents[:, start : memory.filled] = documents
-        mask = attention_mask(documents, memory.documents[:, : memory.filled], causal=self.causal)
+        mask = None
+        if documents is not None:
+            memory.documents[:, start : memory.filled] = documents
+            mask = attention_mask(documents, memory.documents[:, : memory.filled], causal=self.causal)
+        elif tokens.shape[1] > 1:
+            mask = square(tokens.shape[1], memory.filled, device=tokens.device)
         x = self.embed(tokens, positions)
         rotation = self.positions.rotation(positions)
         for block, layer in zip(self.blocks, memory.layers, strict=True):

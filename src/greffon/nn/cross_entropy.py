@@ -8,6 +8,7 @@ are therefore ready after the forward pass; the backward pass only scales them.
 With label smoothing ε the wanted token's share is 1 − ε, and ε is spread evenly over the vocabulary.
 """
 
+import threading
 from typing import Any
 
 import torch
@@ -15,11 +16,24 @@ import torch.nn.functional as F
 from torch import Tensor
 
 CHUNK = 512
-"""Rows a chunk: 512 × 50,000 floats are 100 MB, which stays mapped from step to step."""
+"""Rows of a chunk at most."""
+LARGEST = 13 * 2**20
+"""Numbers in the buffer at most: 52 MB, some 270 rows of a vocabulary of 50,000. It stays mapped from step to step."""
 BLOCK = 16
 """Rows whose softmax is taken at once: few enough to stay in the cache from one operation to the next."""
 LINE = 64
 """The buffer's rows begin at multiples of this: products of odd vocabularies are a quarter faster so."""
+
+
+_kept = threading.local()
+
+
+def _scratch(size: int, like: Tensor) -> Tensor:
+    """Lend the thread's one buffer: given back and asked for again, it would leave holes in the memory."""
+    buffer: Tensor | None = getattr(_kept, "buffer", None)
+    if buffer is None or len(buffer) < size or buffer.device != like.device or buffer.dtype != like.dtype:
+        buffer = _kept.buffer = like.new_empty(size)
+    return buffer[:size]
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -32,9 +46,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_hidden = torch.empty_like(hidden)
         grad_weight = torch.zeros_like(weight)
         grad_bias = None if bias is None else torch.zeros_like(bias)
-        buffer = hidden.new_empty(min(rows, CHUNK), -(-len(weight) // LINE) * LINE)[:, : len(weight)]
-        for start in range(0, rows, CHUNK):
-            part, wanted = hidden[start : start + CHUNK], targets[start : start + CHUNK].unsqueeze(1)
+        line = -(-len(weight) // LINE) * LINE
+        chunk = max(BLOCK, min(rows, CHUNK, LARGEST // line))
+        buffer = _scratch(chunk * line, hidden).view(chunk, line)[:, : len(weight)]
+        for start in range(0, rows, chunk):
+            part, wanted = hidden[start : start + chunk], targets[start : start + chunk].unsqueeze(1)
             logits = buffer[: len(part)]
             if bias is None:
                 torch.mm(part, weight.T, out=logits)
@@ -54,7 +70,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if smoothing:
                 logits.sub_(smoothing / len(weight))
             logits.scatter_add_(1, wanted, torch.full_like(picked, smoothing - 1.0))  # now the gradient
-            torch.mm(logits, weight, out=grad_hidden[start : start + CHUNK])
+            torch.mm(logits, weight, out=grad_hidden[start : start + chunk])
             grad_weight.addmm_(logits.T, part)
             if grad_bias is not None:
                 grad_bias += logits.sum(0)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from greffon.config import Shape
 from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
+from greffon.nn.packed import Packed, can_pack
 
 
 class Transform(nn.Module):
@@ -50,13 +51,14 @@ class VocabularyHead(nn.Module):
         has_bias = tied is None if bias is None else bias
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if has_bias else None
         self.transform = transform
+        self.packed: Packed | None = None
         if tied is None:
             nn.init.normal_(self.weight, std=width**-0.5)
 
-    @torch.no_grad()
-    def store_by_columns(self) -> None:
-        """Lay the matrix out in memory column by column: the same numbers, faster for a row or two of states."""
-        self.weight.data = self.weight.data.t().contiguous().t()
+    def pack(self) -> None:
+        """Lay the matrix out for reading alone, where that makes it faster."""
+        if can_pack(self.weight):
+            self.packed = Packed(self.weight, self.bias)
 
     def prepare(self, hidden: Tensor) -> Tensor:
         """Return what the matrix is multiplied with."""
@@ -67,7 +69,11 @@ class VocabularyHead(nn.Module):
 
     def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
-        return F.linear(self.prepare(hidden), self.weight, self.bias)
+        prepared = self.prepare(hidden)
+        if self.packed is None:
+            return F.linear(prepared, self.weight, self.bias)
+        out: Tensor = self.packed(prepared)
+        return out
 
 
 def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:

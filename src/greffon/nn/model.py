@@ -5,6 +5,8 @@ from torch import Tensor, nn
 
 from greffon.nn.body import Body
 from greffon.nn.encoder_decoder import EncoderDecoder
+from greffon.nn.heads import VocabularyHead
+from greffon.nn.packed import pack_maps
 
 
 class Model(nn.Module):
@@ -23,3 +25,9 @@ class Model(nn.Module):
             hidden = torch.cat((hidden, self.body.words(tokens)), dim=-1)  # (B, T, 2 W)
         out: Tensor = self.head(hidden, documents)
         return out
+
+    def pack(self) -> None:
+        """Lay the large maps out for reading token by token; afterwards the model is for reading alone."""
+        pack_maps(self)
+        if isinstance(self.head, VocabularyHead):
+            self.head.pack()

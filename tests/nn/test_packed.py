@@ -1,0 +1,70 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from greffon.config import Shape
+from greffon.nn import packed
+from greffon.nn.body import Decoder
+from greffon.nn.encoder_decoder import EncoderDecoder
+from greffon.nn.heads import VocabularyHead
+from greffon.nn.model import Model
+from greffon.nn.packed import LARGE, Packed, can_pack, pack_maps
+
+here = pytest.mark.skipif(not can_pack(torch.zeros(LARGE, 1)), reason="this PyTorch comes without oneDNN")
+
+
+@here
+@given(
+    rows=st.integers(1, 70),
+    width=st.integers(1, 40),
+    outputs=st.integers(1, 300),
+    bias=st.booleans(),
+    seed=st.integers(0),
+)
+def test_equals_linear(rows: int, width: int, outputs: int, bias: bool, seed: int) -> None:
+    torch.manual_seed(seed)
+    x, weight, added = torch.randn(rows, width), torch.randn(outputs, width), torch.randn(outputs) if bias else None
+    found = Packed(weight, added)(x)
+    torch.testing.assert_close(found, F.linear(x, weight, added), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(Packed(weight, added)(x.unsqueeze(0))[0], found)
+
+
+@here
+def test_only_large_maps_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "LARGE", 200)
+    maps = nn.Sequential(nn.Linear(10, 19), nn.Sequential(nn.Linear(10, 20)), nn.LayerNorm(300))
+    pack_maps(maps)
+    assert [type(part) for part in (maps[0], maps[1][0], maps[2])] == [nn.Linear, Packed, nn.LayerNorm]
+
+
+def test_nothing_changes_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "LARGE", 1)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    head = VocabularyHead(8, 30)
+    head.pack()
+    assert head.packed is None
+    assert not can_pack(head.weight)
+
+
+@here
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_a_packed_model_computes_the_same(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "LARGE", 1)
+    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=24, activation=activation)
+    tokens = torch.randint(40, (3, 11))
+    for kind in (Decoder, EncoderDecoder):
+        torch.manual_seed(0)
+        body = kind(shape, 40)
+        model = Model(body, VocabularyHead(16, 40, tied=body.embedding)).eval()
+        inputs = (tokens, tokens) if kind is EncoderDecoder else (tokens,)
+        with torch.inference_mode():
+            before = model.head(model.body(*inputs))
+            model.pack()
+            after = model.head(model.body(*inputs))
+        assert model.head.packed is not None
+        assert any(isinstance(part, Packed) for part in model.body.modules())
+        assert model.head.weight is model.body.embedding.weight  # lookups still read the plain matrix
+        torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-5)
