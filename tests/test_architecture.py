@@ -18,6 +18,7 @@ LAYERS = [
     {"run", "pair_job", "ranks"},
     {"jobs", "shared_run", "exports", "room"},
     {"transfer", "ledger", "pair_recipes", "ctranslate"},
+    {"estimates"},
     {"train"},
     {"launch"},
     {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page", "worker"},

@@ -18,7 +18,6 @@ from greffon.randomness import generator
 from greffon.recipes import small
 from greffon.run import Run
 from greffon.text.tokenizer import Tokenizer
-from greffon.train import evaluates
 
 TINY = {"layers": 1, "width": 32, "heads": 2, "feed_forward": 64, "context": 32, "batch_tokens": 400, "dropout": 0.1}
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
@@ -160,7 +159,7 @@ def test_early_stopping_watches_the_score_that_chooses(folder: Path, tmp_path: P
     run = train(folder, tmp_path / "run", steps=500, patience=2, rate=1e-12, matrix_rate=1e-12, choose_by="bleu")
     assert run.finished
     assert run.load_checkpoint()[0]["step"] < 500
-    assert evaluates(run.load_checkpoint()[0]["step"], run.recipe.training)
+    assert run.recipe.training.evaluates(run.load_checkpoint()[0]["step"])
 
 
 def test_one_table_and_held_out_pairs(folder: Path, tmp_path: Path) -> None:

@@ -98,6 +98,10 @@ class Shape:
             raise UserError(f"dropout is {self.dropout}; choose a number from 0 up to, not including, 1")
 
 
+EVALUATIONS = 10
+"""Evaluations of a pretraining, unless the recipe says how many steps lie between two."""
+
+
 @dataclass(frozen=True)
 class Training:
     """How a model is trained."""
@@ -165,6 +169,15 @@ class Training:
             raise UserError(f"label_smoothing is {self.label_smoothing}; choose a share from 0 up to, not including, 1")
         if not 0 <= self.weight_decay < 1:
             raise UserError(f"weight_decay is {self.weight_decay}; choose a number from 0 up to 1")
+
+    @property
+    def distance(self) -> int:
+        """Steps between two evaluations."""
+        return self.evaluate_every or max(1, -(-self.steps // EVALUATIONS))
+
+    def evaluates(self, step: int) -> bool:
+        """Whether held-out text is scored after a step: the first (0), the last, and at even distances between."""
+        return step == self.steps or step % self.distance == 0
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from greffon.config import (
     override,
 )
 from greffon.errors import UserError, did_you_mean
+from greffon.estimates import calibrated, check_memory
 from greffon.fit import Objective
 from greffon.job import HELD_OUT_SHARE, Job, lowest_loss
 from greffon.launch import assemble, begin, carry_out, reopen
@@ -38,7 +39,6 @@ from greffon.scoring import held_out_loss
 from greffon.text.corpora import find_files
 from greffon.text.sentence_pairs import Pair
 from greffon.text.tokenizer import Tokenizer
-from greffon.train import calibrated, check_memory
 
 OBJECTIVES: tuple[PretrainingObjective, ...] = get_args(PretrainingObjective)
 BODIES: dict[PretrainingObjective, BodyKind] = {

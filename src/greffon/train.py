@@ -4,17 +4,13 @@ The loop itself is `fit`; what watches it (progress, metrics, checkpoints, best 
 """
 
 import math
-import os
-import platform
-import resource
 import signal
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +20,11 @@ from greffon.assembly import make_model
 from greffon.config import Recipe, Training, from_dict
 from greffon.crew import ALONE, Crew
 from greffon.errors import UserError
+from greffon.estimates import calibrated, check_memory, cost_line
 from greffon.fit import Step, fit
 from greffon.health import IN_A_ROW, Health
 from greffon.job import Job
 from greffon.jobs import JOBS
-from greffon.ledger import of_recipe
 from greffon.locks import sole_use
 from greffon.nn.model import Model
 from greffon.optim import load_state_tensors, make_optimisers, state_tensors
@@ -42,10 +38,7 @@ from greffon.text.tokenizer import Tokenizer
 from greffon.transfer import transfer, transfer_sides
 from greffon.weights import fill, tensors_of
 
-EVALUATIONS = 10
-"""Evaluations of a pretraining, unless the recipe says how many steps lie between two."""
 LOG_EVERY_SECONDS = 1.0
-CALIBRATION_SECONDS = 4.0
 
 
 class Interrupted(KeyboardInterrupt):
@@ -130,101 +123,6 @@ def _note_data(run: Run, job: Job) -> None:
     run.save_recipe(replace(run.recipe, data=replace(run.recipe.data, digest=job.digest)))
 
 
-# -- cost ------------------------------------------------------------------------------------
-
-
-def check_memory(recipe: Recipe, copies: int = 1) -> None:
-    """Refuse what cannot fit into this machine's memory, before anything is allocated.
-
-    `copies`: of the weights, where several processes share a machine.
-    """
-    shape, rows = recipe.shape, recipe.training.rows
-    if recipe.objective == "seq2seq":
-        rows = -(-3 * recipe.training.batch_tokens // shape.context)  # two sides, and what reads across
-    weights = copies * 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
-    states = 4 * rows * shape.context * shape.layers * (12 * shape.width + 3 * shape.feed_forward)
-    try:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system says
-        return
-    if weights + states > there:
-        raise UserError(
-            f"this needs about {weights / 1e9:,.1f} GB for {of_recipe(recipe).total:,} parameters and "
-            f"{states / 1e9:,.1f} GB for a batch of {rows:,} rows, but the machine has {there / 1e9:,.1f} GB; "
-            f"choose a smaller shape or {'fewer --batch-tokens' if recipe.objective == 'seq2seq' else 'fewer --rows'}"
-        )
-
-
-def calibrated(recipe: Recipe, job: Job, crew: Crew = ALONE) -> Recipe:
-    """Time a few real steps on a throw-away model; turn minutes into steps."""
-    check_memory(recipe, crew.copies)
-    model = make_model(recipe)
-    crew.settle(model)
-    trial = replace(recipe.training, steps=1_000_000)
-    optimisers = make_optimisers(model, trial)
-    times: list[float] = []
-    started = time.perf_counter()
-    for step in islice(fit(model, job.objective, job.batches, optimisers, trial, crew=crew), 30):
-        times.append(step.seconds)
-        if crew.agree(time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3):
-            break
-    # The first steps pay for fresh memory; the median ignores a hiccup of the machine.
-    seconds = statistics.median(times[2:])
-    started = time.perf_counter()
-    crew.score(model, job.evaluate)
-    evaluation = time.perf_counter() - started
-    steps = recipe.training.steps
-    if steps == 0:
-        every = recipe.training.evaluate_every
-        if every:
-            left, seconds_with = 60 * recipe.training.minutes - evaluation, seconds + evaluation / every
-        else:
-            left, seconds_with = 60 * recipe.training.minutes - (EVALUATIONS + 1) * evaluation, seconds
-        steps = max(1, int(max(0.0, left) / seconds_with))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
-    return replace(
-        recipe,
-        training=replace(recipe.training, steps=steps),
-        cost={
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "seconds_a_step": round(seconds, 4),
-            "seconds_an_evaluation": round(evaluation, 3),
-            "peak_gigabytes": round(peak / 1e9, 2),
-        },
-    )
-
-
-def cost_line(recipe: Recipe, done: int = 0) -> str:
-    """Say in one line what the run, or what is left of it, costs on this machine."""
-    cost, training = recipe.cost, recipe.training
-    evaluations = -(-training.steps // _distance(training)) - -(-done // _distance(training)) + 1
-    steps = training.steps - done
-    minutes = (steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
-    rows = training.rows * training.accumulate
-    unit = f"{rows * recipe.shape.context:,} tokens" if not recipe.labels else f"{rows} texts"
-    if recipe.objective == "seq2seq":
-        unit = f"{training.batch_tokens * training.accumulate:,} tokens"
-    return (
-        f"{recipe.preset}: {int(cost['parameters']):,} parameters; about {cost['peak_gigabytes']:.1f} GB of memory "
-        f"and {_duration(minutes)} here, for {steps:,} steps of {unit}"
-    )
-
-
-def _duration(minutes: float) -> str:
-    if minutes < 1.5:
-        return f"{max(2, round(60 * minutes))} seconds"
-    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
-
-
-def evaluates(step: int, training: Training) -> bool:
-    """Whether held-out text is scored after a step: the first (0), the last, and at even distances between."""
-    return step == training.steps or step % _distance(training) == 0
-
-
-def _distance(training: Training) -> int:
-    return training.evaluate_every or max(1, -(-training.steps // EVALUATIONS))
-
-
 # -- the loop, watched -----------------------------------------------------------------------
 
 
@@ -281,7 +179,7 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool, crew: C
             standing.step = step.number
             standing.seconds += step.seconds
             now = time.monotonic()
-            due = evaluates(step.number, training)
+            due = training.evaluates(step.number)
             if step.skipped:
                 tell(f"step {step.number:,} is skipped: {step.skipped}")
                 run.log({"step": step.number, "skipped": step.skipped, "seconds": round(standing.seconds, 3)})

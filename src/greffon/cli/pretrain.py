@@ -78,8 +78,8 @@ def main(words: Sequence[str]) -> None:
     args = parse(Args, "pretrain", words)
 
     from greffon.errors import UserError
+    from greffon.estimates import cost_line
     from greffon.pretraining import estimate, pretrain
-    from greffon.train import cost_line
 
     what: dict[str, Any] = {
         name: value
