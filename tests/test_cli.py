@@ -46,6 +46,18 @@ def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str])
     assert f"greffon {command}" in capsys.readouterr().out
 
 
+def test_resuming_ends_in_the_same_line_as_pretraining(
+    body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--tokenizer", body, "--steps", 2, "--width", 16, "--layers", 1, "--rows", 2, "--context", 16]
+    assert run([str(word) for word in ("pretrain", body.parent / "text.txt", "--out", tmp_path / "run", *words)]) == 0
+    first = capsys.readouterr().out
+    assert run(["resume", str(tmp_path / "run"), "--more", "1"]) == 0
+    form = r"\S+: held-out loss \d\.\d{3} nats a token, \d\.\d{3} bits per byte \(best at step \d\)\n"
+    assert re.fullmatch(form, first)
+    assert re.fullmatch(form, capsys.readouterr().out)
+
+
 def test_help_does_not_import_torch() -> None:
     code = "import sys, greffon.cli; greffon.cli.run(['--help']); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

@@ -46,10 +46,9 @@ def main(words: Sequence[str]) -> None:
     """Fine-tune, and tell the best validation accuracy."""
     args = parse(Args, "finetune", words)
 
+    from greffon.cli.outcome import outcome
     from greffon.finetuning import finetune
 
     what = {name: value for name, value in vars(args).items() if name not in ("run", "settings")}
     run = finetune(args.run, **what, **given(args.settings))
-    best = run.scores
-    test = f", test accuracy {best['test_accuracy']:.1%}" if "test_accuracy" in best else ""
-    say_out(f"{run.path}: validation accuracy {best['accuracy']:.1%}{test} (best at step {best['step']:,})")
+    say_out(outcome(run))

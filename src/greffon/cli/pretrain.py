@@ -77,6 +77,7 @@ def main(words: Sequence[str]) -> None:
     """Pretrain, or say what it would cost."""
     args = parse(Args, "pretrain", words)
 
+    from greffon.cli.outcome import outcome
     from greffon.errors import UserError
     from greffon.estimates import cost_line
     from greffon.pretraining import estimate, pretrain
@@ -95,9 +96,4 @@ def main(words: Sequence[str]) -> None:
     if args.out is None:
         raise UserError("no place for the run; name a directory with --out")
     run = pretrain(args.texts, out=args.out, force=args.force, processes=args.processes, shard=args.shard, **what)
-    best = run.scores
-    bleu = f", BLEU {best['bleu']:.1f}" if "bleu" in best else ""
-    say_out(
-        f"{run.path}: held-out loss {best['loss']:.3f} nats a token, {best['bits_per_byte']:.3f} bits per byte{bleu} "
-        f"(best at step {best['step']:,})"
-    )
+    say_out(outcome(run))

@@ -25,8 +25,8 @@ def main(words: Sequence[str]) -> None:
     """Resume a run."""
     args = parse(Args, "resume", words)
 
+    from greffon.cli.outcome import outcome
     from greffon.pretraining import resume
 
     run = resume(args.run, more=args.more, processes=args.processes, shard=args.shard)
-    told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.scores.items())
-    say_out(f"{run.path}: {told}")
+    say_out(outcome(run))

@@ -1,0 +1,16 @@
+"""The line in which `pretrain`, `finetune` and `resume` end: where the run is, and how good it became."""
+
+from greffon.run import Run
+
+
+def outcome(run: Run) -> str:
+    """Tell the scores of a run's best weights."""
+    best = run.scores
+    if "accuracy" in best:
+        told = f"validation accuracy {best['accuracy']:.1%}"
+        told += f", test accuracy {best['test_accuracy']:.1%}" if "test_accuracy" in best else ""
+    else:
+        told = f"held-out loss {best['loss']:.3f} nats a token, {best['bits_per_byte']:.3f} bits per byte"
+        told += f", pairs {best['pair_accuracy']:.1%} right" if "pair_accuracy" in best else ""
+        told += f", BLEU {best['bleu']:.1f}" if "bleu" in best else ""
+    return f"{run.path}: {told} (best at step {best['step']:,})"
