@@ -51,7 +51,6 @@ def main(words: list[str] | None = None) -> int:
                 threads=args.threads,
                 gigaflops=machine["sgemm_gigaflops"],
                 quick=args.quick,
-                tell=print,
             )
         except Failed as reason:
             failed.append(name)

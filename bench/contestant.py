@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from bench.contests import CONTESTS
-from bench.turns import Absent, Turns
+from bench.turns import Turns
 
 
 def main(words: list[str]) -> None:
@@ -21,12 +21,8 @@ def main(words: list[str]) -> None:
         contest.prepare(size, Path(folder))
         return
     turns = Turns(sys.stdin, answers)
-    try:
-        contest.contestants[name](turns, size, Path(folder))
-    except Absent as reason:
-        turns.absent(str(reason))
-    else:
-        turns.end()
+    contest.contestants[name](turns, size, Path(folder))
+    turns.end()
 
 
 if __name__ == "__main__":

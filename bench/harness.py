@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,31 +109,26 @@ def hold(
     threads: int,
     gigaflops: float,
     quick: bool = False,
-    tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
-    """Hold a contest and sum it up. Who cannot take part is named with the reason, not an error."""
+    """Hold a contest and sum it up."""
     folder.mkdir(parents=True, exist_ok=True)
     prepare(contest, folder, quick, threads)
     players: list[Player] = []
-    absent: dict[str, str] = {}
     try:
         for name in contest.contestants:  # one after the other: nothing else runs while one sets up
             player = Player(contest, name, folder, quick, threads)
             players.append(player)
-            if reason := player.hear().get("absent"):
-                absent[name] = reason
-                tell(f"  {name}: {reason}")
-        playing = [player for player in players if player.name not in absent]
+            player.hear()  # it is ready
         if contest.warm:
-            for player in playing:
+            for player in players:
                 player.turn()
-        turns: dict[str, list[dict[str, Any]]] = {player.name: [] for player in playing}
+        turns: dict[str, list[dict[str, Any]]] = {player.name: [] for player in players}
         for number in range(rounds):
-            first = number % len(playing)  # nobody always comes after the same one
-            for player in playing[first:] + playing[:first]:
+            first = number % len(players)  # nobody always comes after the same one
+            for player in players[first:] + players[:first]:
                 turns[player.name].append(player.turn())
-        outcomes = {player.name: player.end() for player in playing}
+        outcomes = {player.name: player.end() for player in players}
     finally:
         for player in players:
             player.stop()
-    return {**summarise(contest, turns, outcomes, gigaflops), "absent": absent}
+    return summarise(contest, turns, outcomes, gigaflops)

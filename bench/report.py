@@ -106,8 +106,6 @@ def rows(found: Mapping[str, Any], contest: Contest) -> list[str]:
         ratio = f"{times['median']:.2f} × ({times['low']:.2f}–{times['high']:.2f})" if times else ""
         cells = [title, name, span, ratio, "; ".join(goals(name, found, contest)), f"{entry['peak_gigabytes']:.2f} GB"]
         lines.append("| " + " | ".join([*cells, "; ".join(beside(entry))]) + " |")
-    for name, reason in found.get("absent", {}).items():
-        lines.append(f"| | {name} | {reason} | | | | |")
     return lines
 
 

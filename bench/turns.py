@@ -17,10 +17,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 
-class Absent(Exception):  # noqa: N818 - nothing went wrong
-    """A contestant that cannot take part here, and why."""
-
-
 class Turns:
     """The turns of one contestant, told and answered by lines of text."""
 
@@ -55,10 +51,6 @@ class Turns:
     def end(self) -> None:
         """Tell what was noted, and the most memory that this process, or one it started, has used."""
         self._answer({**self._facts, "peak_bytes": peak_bytes()})
-
-    def absent(self, why: str) -> None:
-        """Say that this contestant does not take part."""
-        self._answer({"absent": why})
 
     def _answer(self, facts: dict[str, Any]) -> None:
         self._answers.write(json.dumps(facts) + "\n")

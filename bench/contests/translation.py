@@ -5,13 +5,12 @@ are written up to the same length. Weights are spread widely enough that roundin
 between two tokens, and the translations of all contestants can be compared.
 """
 
-import inspect
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bench.contest import Contest, Contestant, Goal
-from bench.turns import Absent, Turns
+from bench.turns import Turns
 
 BEAM = 4
 
@@ -86,13 +85,9 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
 
 
 def ctranslate2(**options: Any) -> Contestant:
-    """The same with the CTranslate2 backend, where Greffon has it."""
+    """The same with the CTranslate2 backend."""
 
     def play(turns: Turns, size: Size, folder: Path) -> None:
-        from greffon.translation import translate
-
-        if not {"backend", *options} <= inspect.signature(translate).parameters.keys():
-            raise Absent("Greffon has no such backend yet")
         translate_in_turns(turns, size, folder, backend="ctranslate2", **options)
 
     return play
