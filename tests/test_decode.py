@@ -5,8 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from greffon import decode
 from greffon.config import Shape
-from greffon.decode import GREEDY, Reader, Sampling, distribution, draw, generate_tokens
+from greffon.decode import COLD, GREEDY, Reader, Sampling, candidates, draw, generate_tokens
 from greffon.errors import UserError
 from greffon.nn import packed
 from greffon.nn.body import Decoder
@@ -70,17 +71,57 @@ def test_banned_tokens_never_come() -> None:
 
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=12), st.floats(0.1, 3), st.integers(0, 12), st.floats(0.05, 1))
-def test_distribution_keeps_only_the_likeliest(
-    logits: list[float], temperature: float, top_k: int, top_p: float
-) -> None:
+def test_only_the_likeliest_are_drawn_from(logits: list[float], temperature: float, top_k: int, top_p: float) -> None:
     row = torch.tensor([logits], dtype=torch.float64)
-    found = distribution(row, Sampling(temperature, top_k, top_p))[0]
-    assert found.sum().item() == pytest.approx(1)
-    assert found[row[0].argmax()] > 0
-    kept, dropped = row[0][found > 0], row[0][found == 0]
+    tokens, shares = candidates(row, Sampling(temperature, top_k, top_p))
+    found = torch.zeros_like(row).scatter_(1, tokens, shares)[0]
+    chances = (row / temperature).softmax(dim=-1)[0]
+    kept, dropped = chances[found > 0], chances[found == 0]
+    assert kept.max() == chances.max()
     assert len(dropped) == 0 or kept.min() >= dropped.max()
     if top_k:
-        assert len(kept) <= top_k or len(set(kept.tolist())) < len(kept)
+        assert len(kept) <= top_k
+    if not 0 < top_k < len(logits):
+        torch.testing.assert_close(found[found > 0], kept)  # shares of the whole
+        assert found.sum() >= top_p - 1e-9
+        assert found.sum() - found[found > 0].min() < top_p + 1e-9  # none too many
+
+
+@given(st.integers(1, 60), st.floats(0.05, 1), st.integers(0, 2**32))
+def test_the_cut_is_the_same_however_few_are_looked_at_first(several: int, top_p: float, seed: int) -> None:
+    logits = 3 * torch.randn(3, 50, generator=torch.Generator().manual_seed(seed))
+    found = []
+    for first in (several, 50):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(decode, "SEVERAL", first)
+            tokens, shares = candidates(logits, Sampling(1.0, 0, top_p))
+            found.append(torch.zeros_like(logits).scatter_(1, tokens, shares))
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(1.0, 0, 1.0), Sampling(0.7, 0, 0.8), Sampling(1.3, 5, 1.0)])
+def test_draws_come_as_often_as_their_shares_say(sampling: Sampling) -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(12)
+    logits[:3] = -torch.inf  # never
+    tokens, shares = candidates(logits.unsqueeze(0), sampling)
+    wanted = torch.zeros(12).scatter_(0, tokens[0], shares[0])
+    random = torch.Generator().manual_seed(1)
+    count = 20_000
+    drawn = draw(logits.expand(count, 12), sampling, [random] * count)
+    found = torch.bincount(torch.tensor(drawn), minlength=12) / count
+    torch.testing.assert_close(found, wanted / wanted.sum(), atol=0.015, rtol=0.0)
+    assert set(drawn) <= set((wanted > 0).nonzero().flatten().tolist())
+
+
+@pytest.mark.parametrize("dice", [0.0, 1.0 - 2**-53, 1.0])
+def test_the_ends_of_the_dice_point_at_real_tokens(dice: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "rand", lambda *size, **more: torch.full(size, dice, dtype=torch.float64))
+    logits = torch.tensor([[-torch.inf, 1.0, 0.5, -torch.inf], [-torch.inf, -torch.inf, -torch.inf, 0.0]])
+    for sampling in (Sampling(1.0, 0, 1.0), Sampling(1.0, 0, 0.9), Sampling(1.0, 2, 1.0)):
+        first, second = draw(logits, sampling, [torch.Generator()] * 2)
+        assert first in (1, 2)
+        assert second == 3
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_k": -1}, {"top_p": 0}, {"top_p": 1.5}])
@@ -92,8 +133,8 @@ def test_impossible_sampling_is_refused(wrong: dict[str, float]) -> None:
 def test_the_likeliest_token_is_what_a_sure_draw_gives() -> None:
     logits = torch.randn(5, 40)
     randoms = [torch.Generator().manual_seed(row) for row in range(5)]
-    drawn = [int(torch.multinomial(chance, 1, generator=randoms[0])) for chance in distribution(logits, GREEDY)]
-    assert draw(logits, GREEDY, randoms) == drawn == logits.argmax(dim=-1).tolist()
+    assert draw(logits, GREEDY, randoms) == logits.argmax(dim=-1).tolist()
+    assert draw(logits, Sampling(COLD, 1), randoms) == logits.argmax(dim=-1).tolist()
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling()])

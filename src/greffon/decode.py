@@ -38,35 +38,44 @@ class Sampling:
 COLD = 1e-4
 """Below this temperature only the likeliest token is left, and a division would overflow."""
 GREEDY = Sampling(temperature=0.0, top_p=1.0)
+SEVERAL = 256
+"""Tokens among which the cut is looked for first: to sort a whole vocabulary takes longer than to compute it."""
 
 
-def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
-    """Return the probabilities that sampling draws from: (B, V) → (B, V)."""
-    if sampling.temperature < COLD:
-        best = logits.argmax(dim=-1, keepdim=True)
-        return torch.zeros_like(logits).scatter_(1, best, 1.0)
-    logits = logits / sampling.temperature
-    if 0 < sampling.top_k < logits.shape[-1]:
-        least = logits.topk(sampling.top_k).values[:, -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
-    if sampling.top_p < 1:
-        ordered, order = logits.sort(dim=-1, descending=True)
-        shares = ordered.softmax(dim=-1)
-        # A token stays if those before it have not filled the share yet; the first always stays.
-        beyond = shares.cumsum(dim=-1) - shares >= sampling.top_p
-        logits = logits.masked_fill(torch.zeros_like(beyond).scatter_(1, order, beyond), -torch.inf)
-    return logits.softmax(dim=-1)
+def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """Return the tokens that sampling draws from, and their shares, which are 0 beyond a cut: (B, V) → (B, K) each."""
+    logits, vocabulary = logits / sampling.temperature, logits.shape[-1]
+    if 0 < sampling.top_k < vocabulary:
+        best = logits.topk(sampling.top_k)
+        tokens, shares = best.indices, best.values.softmax(dim=-1)
+    elif sampling.top_p == 1:
+        return torch.arange(vocabulary).expand_as(logits), logits.softmax(dim=-1)
+    else:
+        several, shares = SEVERAL, logits.softmax(dim=-1)
+        while True:
+            best = shares.topk(min(several, vocabulary))
+            if several >= vocabulary or bool((best.values.sum(dim=-1) >= sampling.top_p).all()):
+                break
+            several *= 8
+        tokens, shares = best.indices, best.values
+    # A token stays if those before it have not filled the share yet; the first always stays.
+    beyond = shares.cumsum(dim=-1) - shares >= sampling.top_p
+    return tokens, shares.masked_fill(beyond, 0.0)
 
 
 def draw(logits: Tensor, sampling: Sampling, randoms: Sequence[torch.Generator]) -> list[int]:
-    """Draw the next token of each row, from its own generator; the likeliest needs no dice."""
+    """Draw the next token of each row by one number from its own generator; the likeliest needs no dice."""
     if sampling.temperature < COLD:
         best: list[int] = logits.numpy().argmax(axis=-1).tolist()  # several times as fast as PyTorch's
         return best
-    chances = distribution(logits, sampling)
-    return [
-        int(torch.multinomial(chance, 1, generator=random)) for chance, random in zip(chances, randoms, strict=True)
-    ]
+    tokens, shares = candidates(logits, sampling)
+    reach = shares.double().cumsum(dim=-1)
+    dice = torch.cat([torch.rand(1, dtype=torch.float64, generator=random) for random in randoms])
+    places = (reach <= (dice * reach[:, -1]).unsqueeze(1)).sum(dim=-1)
+    # Rounded up to the whole, a number would point behind the last token that has a share.
+    last = (reach < reach[:, -1:]).sum(dim=-1)
+    drawn: list[int] = tokens.gather(1, torch.minimum(places, last).unsqueeze(1)).squeeze(1).tolist()
+    return drawn
 
 
 class Reader:
