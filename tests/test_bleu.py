@@ -19,6 +19,13 @@ def test_scores_are_sacrebleus() -> None:
     assert 0 < low < scores["bleu"] < high < 100
 
 
+def test_the_interval_of_poor_translations_is_smoothed_as_their_score_is() -> None:
+    poor = [f"ein Hund läuft {'schnell' if i % 3 else 'über'} {i}" for i in range(60)]  # no four words right in a row
+    score = bleu(poor, REFERENCES)
+    low, high = bleu_interval(poor, REFERENCES)
+    assert 0 < low < score < high
+
+
 def test_the_interval_is_close_to_sacrebleus_own() -> None:
     theirs = sacrebleu.BLEU().corpus_score(GUESSES, [REFERENCES], n_bootstrap=1000)
     low, high = bleu_interval(GUESSES, REFERENCES)

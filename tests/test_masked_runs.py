@@ -115,6 +115,22 @@ def test_next_sentence_logs_both_losses(pairs: Run) -> None:
     assert ledger.total == sum(p.numel() for p in pairs.load_model().parameters())
 
 
+def test_few_held_out_pairs_are_told(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(f"Le chat {i} dort. Il rêve de la mer." for i in range(60)), encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"only \d+ pairs? of sentences held out"):
+        greffon.pretrain(
+            [text],
+            out=tmp_path / "run",
+            objective="masked",
+            next_sentence=True,
+            vocabulary=300,
+            steps=1,
+            quiet=True,
+            **TINY,
+        )
+
+
 def test_next_sentence_needs_documents_of_several_sentences(tmp_path: Path) -> None:
     one = tmp_path / "one.txt"
     one.write_text("Un seul texte. Il a des phrases. Mais il est seul. " * 40, encoding="utf-8")

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 import greffon
+from greffon import progress
 from greffon.errors import UserError
+from greffon.fit import Step
+from greffon.progress import TrainingProgress
 from greffon.run import Run
 
 TINY = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "context": 32, "rows": 4, "warmup": 5}
@@ -156,3 +159,20 @@ def test_a_config_file_stands_between_defaults_and_command_line(corpus: Path, tm
     subprocess.run([*words, "--layers", "2"], check=True, capture_output=True)
     recipe = json.loads((tmp_path / "r" / "recipe.json").read_text())
     assert (recipe["shape"]["layers"], recipe["shape"]["width"], recipe["training"]["rows"]) == (2, 16, 2)
+
+
+def test_a_score_in_the_progress_says_of_which_step_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_PLAIN_SECONDS", 0.0)
+    told = TrainingProgress(steps=9, done=0)
+    told.evaluation(3, {"loss": 2.5})
+    step = Step(number=5, loss=2.0, rate=0.1, gradient=1.0, targets=1, tokens=8, bytes=0, padding=0.0, seconds=0.1)
+    time.sleep(0.01)
+    told.step(step)
+    told.evaluation(9, {"loss": 2.25}, averaged=4)
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first == "step 3/9 · held out: loss 2.5"
+    assert "step 5/9 · loss 2.000" in second
+    assert "held out at step 3: loss 2.5" in second
+    assert third == "step 9/9 · held out, mean of the last 4 weights: loss 2.25"

@@ -109,6 +109,8 @@ def test_the_command_line_says_the_same(run: Run, folder: Path, capsys: pytest.C
     assert len(capsys.readouterr().out.splitlines()) == 40
     assert command(["translate", str(run.path), "two red dog", "--best", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+    assert command(["translate", str(run.path), "two red dog", "one cat", "--best", "2"]) == 0
+    assert [bool(line) for line in capsys.readouterr().out.splitlines()] == [True, True, False, True, True]
     words = ["evaluate", str(run.path), "--source", str(folder / "valid.en"), "--target", str(folder / "valid.fr")]
     assert command([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 40
@@ -243,6 +245,24 @@ def test_a_longer_start_from_another_translator(run: Run, folder: Path, tmp_path
     )  # fmt: skip
     first = next(e["held_out"]["loss"] for e in more.metrics() if "held_out" in e)
     assert first == pytest.approx(run.scores["loss"], abs=1e-4)
+
+
+def test_short_runs_are_evaluated_often_enough_to_choose_from(folder: Path) -> None:
+    given = {"objective": "seq2seq", **files(folder)}
+    every = [make_recipe([], steps=steps, **given).training.evaluate_every for steps in (3, 60, 999, 1000, 4000)]
+    assert every == [1, 12, 200, 200, 200]
+    assert make_recipe([], steps=60, evaluate_every=50, **given).training.evaluate_every == 50
+
+
+def test_files_that_do_not_fit_are_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+    short, table = tmp_path / "short.fr", tmp_path / "table.tsv"
+    short.write_text("un\ndeux\n")
+    table.write_text("left\tright\na\tb\n")
+    lines = len((folder / "train.en").read_text().splitlines())
+    with pytest.raises(UserError, match=f"has {lines} lines but .* has 2;"):
+        make_recipe([], objective="seq2seq", steps=1, **{**files(folder), "target": short})
+    with pytest.raises(UserError, match="left"):
+        make_recipe([table], objective="seq2seq", steps=1)
 
 
 @pytest.mark.parametrize(

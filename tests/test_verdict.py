@@ -42,6 +42,25 @@ def test_several_pretrained_arms_are_held_against_the_best_of_them():
     assert "Among" not in verdict(simulated())
 
 
+def test_equals_on_validation_are_called_so():
+    said = verdict(simulated({"causal": 0.8, "scratch": 0.6, "masked": 0.8, "pairs": 0.7}, tfidf=0.7))
+    assert "runs causal and masked are equal on validation; causal, the first of them, " in said
+    assert "cannot be told apart from masked" in said
+
+
+def test_a_frozen_body_is_not_passed_over():
+    results = simulated({"pretrained": 0.7, "scratch": 0.6}, tfidf=0.9)
+    frozen = {**results["arms"]["tfidf"], "test_accuracy": {"mean": 0.925, "interval": [0.9, 0.95], "by_seed": [0.925]}}
+    for valid, told, advised in ((0.95, True, False), (0.69, False, True)):
+        results["arms"]["tfidf"]["valid_accuracy"] = {"mean": 0.9}
+        results["arms"]["frozen"] = {**frozen, "valid_accuracy": {"mean": valid}}
+        said = verdict(results)
+        assert (
+            "as good on validation as logistic regression on a frozen body (frozen: 95.0 % there, 92.5 %" in said
+        ) == told
+        assert ("TF-IDF + logistic regression beats both: use that" in said) == advised
+
+
 def test_the_best_arm_is_chosen_on_validation_not_on_test():
     results = simulated({"pretrained": 0.9, "scratch": 0.8}, tfidf=0.7)
     results["arms"]["scratch"]["valid_accuracy"]["mean"] = 0.99

@@ -50,8 +50,9 @@ def bleu_interval(translations: Sequence[str], references: Sequence[str], seed: 
     n = len(counts)
     weights = generator(seed, "bootstrap").multinomial(n, np.full(n, 1 / n), size=RESAMPLES)  # (R, N)
     sums = weights @ np.array(counts, dtype=np.int64)  # (R, 10)
+    smoothed = {"smooth_method": metric.smooth_method, "smooth_value": metric.smooth_value}  # as the score itself
     scores = [
-        metric.compute_bleu(correct=row[:4], total=row[4:8], sys_len=row[8], ref_len=row[9]).score
+        metric.compute_bleu(correct=row[:4], total=row[4:8], sys_len=row[8], ref_len=row[9], **smoothed).score
         for row in sums.tolist()
     ]
     low, high = np.percentile(scores, [2.5, 97.5])

@@ -5,11 +5,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 
-from greffon.config import Pooling
 from greffon.errors import UserError
 from greffon.files import write_atomically
 from greffon.jobs import LabelledTexts
@@ -19,10 +19,11 @@ from greffon.run import Run
 from greffon.stopping import go_on
 from greffon.text.words import Words
 
-POOLS: tuple[Pooling, ...] = ("cls", "mean", "last")
+Pool = Literal["cls", "mean", "last"]
+POOLS = get_args(Pool)
 
 
-def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pooling = "mean") -> np.ndarray:
+def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pool = "mean") -> np.ndarray:
     """Return a vector for each text, (N, width): `embed("runs/body", ["Un beau livre."]).shape`.
 
     `pool` is what stands for a text: the mean of its tokens' states, the last one's, or that of
@@ -83,7 +84,7 @@ class Neighbour:
 
 
 def nearest(
-    run: str | Path | Run, text: str, texts: Sequence[str], *, top: int = 5, pool: Pooling = "mean"
+    run: str | Path | Run, text: str, texts: Sequence[str], *, top: int = 5, pool: Pool = "mean"
 ) -> list[Neighbour]:
     """Return the texts whose vectors point most nearly the same way, the nearest first."""
     if top < 1:

@@ -31,6 +31,7 @@ from greffon.text.tokenizer import Tokenizer
 from greffon.text.words import Sentences
 
 FEW_PAIRS = 0.2
+FEW_HELD_OUT = 30
 PAIR_TRIAL_ROWS = 64
 """Rows in which a text must show pairs of both kinds before training on them begins."""
 SCORING_ROWS = 16
@@ -74,12 +75,13 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
         valid_store = open_store(data.valid, tokenizer, data.text_column)
         trains, valids = [Stream.whole(store) for store in stores], [Stream.whole(valid_store)]
         digest += "/" + valid_store.digest
-        kept = len(valid_store)
+        kept, trained = len(valid_store), sum(map(len, stores))
     else:
         chosen = [_hold_out(store, source, training.seed) for store, source in zip(stores, sources, strict=True)]
         trains = [Stream.without(store, some) for store, some in zip(stores, chosen, strict=True)]
         valids = [Stream.only(store, some) for store, some in zip(stores, chosen, strict=True)]
         kept = sum(map(len, chosen))
+        trained = sum(map(len, stores)) - kept
     windows = [Windows(stream, length, training.seed) for stream in trains]
     held = [Windows(stream, length, training.seed) for stream in valids]
     train = [task.cut(part, part) for part in windows]
@@ -87,9 +89,9 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
     return Corpus(
         Mixture(train, data.mix, training.seed) if data.mix else train[0],
         # One held-out text beside each text to train on, or a single one for all.
-        [row for part, trained in zip(held, windows, strict=False) for row in sample(task.cut(part, trained), limit)],
+        [row for part, near in zip(held, windows, strict=False) for row in sample(task.cut(part, near), limit)],
         digest,
-        f"text: {sum(map(len, stores)):,} documents, {sum(map(len, trains)):,} tokens to train on; "
+        f"text: {trained:,} documents, {sum(map(len, trains)):,} tokens to train on; "
         f"{kept:,} document{'s' * (kept != 1)} held out",
     )
 
@@ -197,8 +199,16 @@ def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
     where = ", ".join(recipe.data.train)
     if {True, False} - set(found):
         raise UserError(
-            f"{where}: no pairs of sentences were found; put several sentences on a line (or between blank lines), "
-            f"choose a context longer than {recipe.shape.context}, or leave out --next-sentence"
+            f"{where}: no pairs of sentences were found: a document is a line, unless blank lines stand between "
+            "documents, and a pair needs two sentences of one document; put them on one line or set documents apart by "
+            f"blank lines, choose a context longer than {recipe.shape.context}, or leave out --next-sentence"
+        )
+    held = sum(pair.follows is not None for row in corpus.valid for pair in row)
+    if held < FEW_HELD_OUT:
+        warnings.warn(
+            f"only {held} pair{'s' * (held != 1)} of sentences held out: how many of them are judged right says "
+            "little; hold out more text with --valid",
+            stacklevel=2,
         )
     if share < FEW_PAIRS:
         warnings.warn(

@@ -1,5 +1,6 @@
 """What a recipe for translation has beside any other: pairs of files, and bodies that its sides start from."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from greffon.objectives.seq2seq import PairBatch, Seq2Seq
 from greffon.randomness import generator
 from greffon.recipes import Preset
 from greffon.run import Run
+from greffon.text.corpora import column_pairs, find_files, line_pairs
 
 FILES = ("source", "target", "valid_source", "valid_target")
 COLUMNS = {"source_column": "source", "target_column": "target"}
@@ -56,6 +58,11 @@ def check_pairs(
     for name in FILES:
         if name in pairs and not Path(pairs[name]).is_file():
             raise UserError(f"{pairs[name]}: there is no such file; check --{name.replace('_', '-')}")
+    for one, other in (("source", "target"), ("valid_source", "valid_target")):
+        if one in pairs:
+            deque(line_pairs(Path(pairs[one]), Path(pairs[other])), maxlen=0)  # are they aligned to the end?
+    for file in find_files([str(text) for text in (*texts, *valid)]) if texts or valid else ():
+        next(iter(column_pairs(file, pairs["source_column"], pairs["target_column"])), None)  # are there such columns?
 
 
 def like_sides(

@@ -48,6 +48,9 @@ BODIES: dict[PretrainingObjective, BodyKind] = {
 }
 DEFAULT_MINUTES = 10.0
 
+FEWEST = 5
+"""Evaluations of a short run, where the preset's distance would leave fewer to choose and to average from."""
+
 
 def pretrain(
     texts: Sequence[str | Path] = (),
@@ -252,11 +255,14 @@ def make_recipe(
     if masking is not None and masking.next_sentence:
         shape = replace(shape, segments=2)
     training = override(found.training, {**settings, "seed": seed})
+    training = _with_budget(training, tokens_of_step(objective, shape, training), steps, tokens, minutes)
+    if "evaluate_every" not in settings and 0 < training.steps < FEWEST * training.evaluate_every:
+        training = replace(training, evaluate_every=-(-training.steps // FEWEST))
     return Recipe(
         objective=objective,
         preset=preset,
         shape=shape,
-        training=_with_budget(training, tokens_of_step(objective, shape, training), steps, tokens, minutes),
+        training=training,
         data=Data(
             train=_absolute(texts),
             mix=tuple(mix),

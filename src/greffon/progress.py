@@ -84,9 +84,11 @@ class TrainingProgress:
         if self.bar is not None:
             self.bar.update(self.task, completed=step.number)
 
-    def evaluation(self, number: int, scores: dict[str, float]) -> None:
-        """Tell of held-out scores."""
-        told = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items()]
-        self.scores = " · held out: " + ", ".join(told)
+    def evaluation(self, number: int, scores: dict[str, float], averaged: int = 0) -> None:
+        """Tell of held-out scores, of the weights as they are or of the mean of the last ones."""
+        told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items())
+        of = f", mean of the last {averaged} weights" if averaged else ""
+        # It stands in the lines of later steps, too, and is older than they are.
+        self.scores = f" · held out at step {number:,}{of}: {told}"
         if self.bar is None and not self.quiet:
-            say(f"step {number:,}/{self.steps:,}{self.scores}")
+            say(f"step {number:,}/{self.steps:,} · held out{of}: {told}")

@@ -257,7 +257,7 @@ def _evaluate(
     scores = crew.score(model, job.evaluate)
     entry = {"step": standing.step, "seconds": round(standing.seconds, 3), "held_out": scores}
     run.log({**entry, "averaged": averaged} if averaged else entry)
-    progress.evaluation(standing.step, scores)
+    progress.evaluation(standing.step, scores, averaged)
     # A loss that is no number is never the best, whatever the other scores.
     if standing.best is None or (math.isfinite(scores["loss"]) and job.merit(scores) > job.merit(standing.best)):
         standing.best = {**scores, "step": standing.step}

@@ -16,11 +16,12 @@ def verdict(results: Results) -> str:
 
 
 def verdict_sentences(results: Results) -> list[str]:
-    """Pretraining against scratch and run against run, the best neural arm against TF-IDF, any reserve."""
+    """Pretraining against scratch and run against run, the best neural arm against TF-IDF, frozen, reserves."""
     sentences = [
         _against_scratch(results),
         _against_each_other(results),
         _against_tfidf(results),
+        _frozen(results),
         _against_majority(results),
     ]
     return [sentence for sentence in [*sentences, *_reserves(results)] if sentence]
@@ -98,7 +99,7 @@ def _against_each_other(results: Results) -> str:
     pretrained = [name for name in neural_arms(results) if name != "scratch"]
     if len(pretrained) < 2:
         return ""
-    best = max(sorted(pretrained), key=lambda name: results["arms"][name]["valid_accuracy"]["mean"])
+    best, equals = _best_on_validation(results, pretrained)
     clauses = []
     for other in pretrained:
         entry = find_difference(results, best, other)
@@ -114,7 +115,19 @@ def _against_each_other(results: Results) -> str:
                 "even": f"cannot be told apart from {other} ({by})",
             }[outcome(entry)]
         )
-    return f"Among the pretrained runs {best} is best on validation; it {', '.join(clauses)}." if clauses else ""
+    if not clauses:
+        return ""
+    chosen = f"{best} is best on validation; it"
+    if len(equals) > 1:
+        chosen = f"{', '.join(equals[:-1])} and {equals[-1]} are equal on validation; {best}, the first of them,"
+    return f"Among the pretrained runs {chosen} {', '.join(clauses)}."
+
+
+def _best_on_validation(results: Results, names: list[str]) -> tuple[str, list[str]]:
+    """Which arm is best on validation, the first by name among equals, and all that are as good."""
+    accuracy = {name: results["arms"][name]["valid_accuracy"]["mean"] for name in sorted(names)}
+    equals = [name for name in accuracy if accuracy[name] == max(accuracy.values())]
+    return equals[0], equals
 
 
 def _against_tfidf(results: Results) -> str:
@@ -124,19 +137,46 @@ def _against_tfidf(results: Results) -> str:
     if not known:
         return ""
     # The best arm is the best on validation: picking it on test would flatter it.
-    best = max(sorted(known), key=lambda name: results["arms"][name]["valid_accuracy"]["mean"])
+    best, _ = _best_on_validation(results, list(known))
     entry = known[best]
     by = f"{points(abs(entry['mean']))} points"
     if all(outcome(each) == "below" for each in known.values()):
         whom = {1: best, 2: "both"}.get(len(known), f"all {len(known)} neural arms")
         chosen = f"{best}, the best on validation" if len(known) > 1 else best
-        return f"{TFIDF} beats {whom}: use that ({by} above {chosen}; {_evidence(_flipped(entry))})."
+        advice = "" if _frozen_as_good(results) else ": use that"
+        return f"{TFIDF} beats {whom}{advice} ({by} above {chosen}; {_evidence(_flipped(entry))})."
     if outcome(entry) == "above":
         return f"The best neural arm, {best}, beats {TFIDF} by {by} ({_evidence(entry)})."
     if outcome(entry) == "below":
         return f"{TFIDF} beats the best neural arm, {best}, by {by} ({_evidence(_flipped(entry))})."
     by = f"{points(entry['mean'], signed=True)} points"
     return f"The best neural arm, {best}, cannot be told apart from {TFIDF}: {by} ({_evidence(entry)})."
+
+
+def _frozen_arms(results: Results) -> list[str]:
+    return [name for name, arm in results["arms"].items() if arm["kind"] == "classical" and name.startswith("frozen")]
+
+
+def _frozen_as_good(results: Results) -> bool:
+    """Whether a frozen body is as good as TF-IDF on validation."""
+    floor = results["arms"]["tfidf"]["valid_accuracy"]["mean"]
+    return any(results["arms"][name]["valid_accuracy"]["mean"] >= floor for name in _frozen_arms(results))
+
+
+def _frozen(results: Results) -> str:
+    """Say so where a body does better frozen, under logistic regression, than fine-tuned; judged on validation."""
+    frozen, neural = _frozen_arms(results), neural_arms(results)
+    if not frozen or not neural:
+        return ""
+    accuracy = {name: results["arms"][name]["valid_accuracy"]["mean"] for name in (*frozen, *neural)}
+    best, _ = _best_on_validation(results, frozen)
+    if accuracy[best] <= max(accuracy[name] for name in neural):
+        return ""
+    test = percent(results["arms"][best]["test_accuracy"]["mean"])
+    return (
+        f"No fine-tuned arm is as good on validation as logistic regression on a frozen body ({best}: "
+        f"{percent(accuracy[best])} there, {test} on the test texts)."
+    )
 
 
 def _against_majority(results: Results) -> str:

@@ -14,7 +14,7 @@ class Args:
     """Turn texts into vectors, and find the texts nearest to one."""
 
     run: Run
-    """A run of any kind: its body is used, without its head."""
+    """A run with one body (all but translators), which is used without its head."""
     file: OptionalFile = None
     """Texts: .txt (one a line), .csv, .tsv or .jsonl."""
     out: OptionalFile = None

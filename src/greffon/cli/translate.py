@@ -27,7 +27,8 @@ class Args:
     length_penalty: float = 1.0
     """How much longer translations are favoured; 0: not at all."""
     best: int = 1
-    """Translations to give of each sentence, up to the beam."""
+    """Translations to give of each sentence, up to the beam; before each stands its score, the log-probability
+    divided by its length to the power of the penalty."""
     backend: Backend = "torch"
     """What translates: torch, or the faster ctranslate2, into which the run is converted once."""
     int8: bool = False
@@ -49,7 +50,7 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.translation import translate_best
 
-    for made in translate_best(
+    found = translate_best(
         args.run,
         texts,
         best=args.best,
@@ -57,7 +58,10 @@ def main(words: Sequence[str]) -> None:
         length_penalty=args.length_penalty,
         backend=args.backend,
         int8=args.int8,
-    ):
+    )
+    for number, made in enumerate(found):
+        if number and args.best > 1 and not args.json:
+            say_out("")  # between the sentences, each with several translations
         for one in made:
             if args.json:
                 say_out(json.dumps(asdict(one), ensure_ascii=False))
