@@ -111,6 +111,19 @@ def test_int8_is_near_and_scored_beside_fp32(run: Run, capsys: pytest.CaptureFix
     assert [one.score for one in exact] != [one.score for one in rough]
 
 
+def test_torch_keeps_its_threads(run: Run, tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        for _ in range(2):
+            greffon.translate(run, ["two red dog"], backend="ctranslate2")
+            assert torch.get_num_threads() == 2
+        greffon.export(run, to="ctranslate2", out=tmp_path / "exported")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_run_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GREFFON_CACHE", str(tmp_path / "cache"))
     run = make(tmp_path / "run", PRE)

@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -86,12 +87,34 @@ def search_ctranslate2(
     """
     if not sources:
         return []
-    translator, names = _opened(run, int8), _names(run)
+    with _threads() as threads:
+        return _search(_opened(run, int8, threads), _names(run), sources, limits, search, vocabulary, threads)
+
+
+@contextmanager
+def _threads() -> Iterator[int]:
+    """Say how many threads torch has, and give it as many afterwards: the library takes them away."""
+    threads = torch.get_num_threads()
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _search(
+    translator: Any,
+    names: Sequence[str],
+    sources: Sequence[np.ndarray],
+    limits: Sequence[int],
+    search: Search,
+    vocabulary: Vocabulary,
+    threads: int,
+) -> list[list[Hypothesis]]:
     ids = {name: id for id, name in enumerate(names)}
     found: list[list[Hypothesis]] = [[] for _ in sources]
     patience = PATIENCE if search.beam > 1 else 1.0
     # Batches are worked on side by side, so a few sentences are shared out, too: two batches a thread.
-    share = -(-sum(len(source) + 1 for source in sources) // (2 * torch.get_num_threads()))
+    share = -(-sum(len(source) + 1 for source in sources) // (2 * threads))
     longest = max(map(len, sources)) + 1
     batch_tokens = max(min(share, BATCH_TOKENS // search.beam), longest)
 
@@ -133,17 +156,17 @@ def search_ctranslate2(
 # -- opening and keeping ---------------------------------------------------------------------
 
 
-def _opened(run: Run, int8: bool) -> Any:
-    """Open the converted run, with as many sentences at a time as torch would use threads."""
+def _opened(run: Run, int8: bool, threads: int) -> Any:
+    """Open the converted run, with as many batches at a time as torch would use threads."""
     kind = "int8" if int8 else "float32"
     if kind not in ctranslate2().get_supported_compute_types("cpu"):
         raise UserError(f"CTranslate2 cannot compute in {kind} on this processor; leave out --int8")
     folder = _kept(run)
     try:
-        return _open(folder, kind, torch.get_num_threads())
+        return _open(folder, kind, threads)
     except RuntimeError:  # torn by a crash of the system: made anew
         shutil.rmtree(folder, ignore_errors=True)
-        return _open(_kept(run), kind, torch.get_num_threads())
+        return _open(_kept(run), kind, threads)
 
 
 def _translator(folder: Path, kind: str, threads: int) -> Any:
@@ -231,7 +254,8 @@ def _compare(run: Run, model: Model, folder: Path, names: Sequence[str]) -> None
     hidden = body(torch.tensor([[*source, tokenizer.end]]), torch.tensor([[tokenizer.start, *target]]))
     ours = model.head(hidden)[0].log_softmax(dim=-1).gather(1, torch.tensor([[*target, tokenizer.end]]).T)[:, 0]
     words = [[names[id] for id in side] for side in (source, target)]
-    (scored,) = _translator(folder, "float32", 1).score_batch([words[0]], [words[1]])
+    with _threads():
+        (scored,) = _translator(folder, "float32", 1).score_batch([words[0]], [words[1]])
     off = float((torch.tensor(scored.log_probs) - ours).abs().max())
     if not off < TOLERANCE:
         raise UserError(
