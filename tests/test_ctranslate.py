@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,14 @@ TINY = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 32, "context": 24,
 PRE, POST = (dataclasses.replace(preset().shape, **TINY) for preset in (small, base))
 
 pytest.importorskip("ctranslate2")
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    """The library, used by itself, changes how many threads the process has."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 def make(path: Path, shape: Shape, seed: int = 0) -> Run:
@@ -112,16 +121,12 @@ def test_int8_is_near_and_scored_beside_fp32(run: Run, capsys: pytest.CaptureFix
 
 
 def test_torch_keeps_its_threads(run: Run, tmp_path: Path) -> None:
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        for _ in range(2):
-            greffon.translate(run, ["two red dog"], backend="ctranslate2")
-            assert torch.get_num_threads() == 2
-        greffon.export(run, to="ctranslate2", out=tmp_path / "exported")
+    torch.set_num_threads(2)
+    for _ in range(2):
+        greffon.translate(run, ["two red dog"], backend="ctranslate2")
         assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+    greffon.export(run, to="ctranslate2", out=tmp_path / "exported")
+    assert torch.get_num_threads() == 2
 
 
 def test_a_run_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
