@@ -25,6 +25,8 @@ Decay = Literal["linear", "cosine", "inverse-sqrt", "constant"]
 Choice = Literal["loss", "bleu"]
 Backend = Literal["torch", "ctranslate2"]
 Pooling = Literal["cls", "last", "mean", "mean-max"]
+Pool = Literal["cls", "mean", "last"]
+"""What can stand for a text that is only looked at."""
 Inner = Literal["none", "tanh", "relu"]
 
 LARGEST = {"layers": 1000, "width": 100_000, "heads": 1000, "feed_forward": 1_000_000, "context": 1_000_000}

@@ -5,11 +5,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
 
+from greffon.config import Pool
 from greffon.errors import UserError
 from greffon.files import write_atomically
 from greffon.jobs import LabelledTexts
@@ -19,7 +20,6 @@ from greffon.run import Run
 from greffon.stopping import go_on
 from greffon.text.words import Words
 
-Pool = Literal["cls", "mean", "last"]
 POOLS = get_args(Pool)
 
 

@@ -9,6 +9,7 @@ import tyro
 
 from greffon.cli import say_out
 from greffon.cli.parsing import MaskedText, Number, OptionalFile, OptionalRun, Run, Runs, SomeText, Word, parse
+from greffon.config import Pool
 from greffon.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class Embeddings:
     """The run directory: its body is used, without its head."""
     file: OptionalFile = None
     """Labelled texts: .csv, .tsv or .jsonl."""
-    pool: Literal["cls", "mean", "last"] = "mean"
+    pool: Pool = "mean"
     """What stands for a text: the mean of its tokens, the last one, or [CLS]."""
     text_column: str = "text"
     """The column with the text."""

@@ -3,10 +3,10 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from greffon.cli import say_out
 from greffon.cli.parsing import OptionalFile, Run, SomeText, parse
+from greffon.config import Pool
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Args:
     """Texts: .txt (one a line), .csv, .tsv or .jsonl."""
     out: OptionalFile = None
     """Where to write the vectors: a NumPy file, one row a text."""
-    pool: Literal["cls", "mean", "last"] = "mean"
+    pool: Pool = "mean"
     """What stands for a text: the mean of its tokens, the last one, or [CLS]."""
     nearest: SomeText = None
     """A text: print those of the file that are nearest to it, with their cosine and number."""

@@ -17,8 +17,8 @@ from torch import Tensor
 
 CHUNK = 512
 """Rows of a chunk at most."""
-LARGEST = 10 * 2**20
-"""Numbers in the buffer at most: 40 MB, some 200 rows of a vocabulary of 50,000. It stays mapped from step to step."""
+LARGEST = 13 * 2**20
+"""Numbers in the buffer at most: 52 MB, some 270 rows of a vocabulary of 50,000. It stays mapped from step to step."""
 BLOCK = 16
 """Rows whose softmax is taken at once: few enough to stay in the cache from one operation to the next."""
 LINE = 64

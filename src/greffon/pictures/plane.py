@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from greffon.config import Pooling
+from greffon.config import Pool
 from greffon.drawing import LINES, dress, key_below, sheet
 from greffon.embedding import embed
 from greffon.errors import UserError
@@ -23,7 +23,7 @@ def embeddings_figure(
     run: str | Path | Run,
     file: str | Path,
     *,
-    pool: Pooling = "mean",
+    pool: Pool = "mean",
     text_column: str = "text",
     label_column: str = "label",
 ) -> "Figure":
