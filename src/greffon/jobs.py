@@ -75,13 +75,13 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
         valid_store = open_store(data.valid, tokenizer, data.text_column)
         trains, valids = [Stream.whole(store) for store in stores], [Stream.whole(valid_store)]
         digest += "/" + valid_store.digest
-        kept, trained = len(valid_store), sum(map(len, stores))
+        kept = len(valid_store)
     else:
         chosen = [_hold_out(store, source, training.seed) for store, source in zip(stores, sources, strict=True)]
         trains = [Stream.without(store, some) for store, some in zip(stores, chosen, strict=True)]
         valids = [Stream.only(store, some) for store, some in zip(stores, chosen, strict=True)]
         kept = sum(map(len, chosen))
-        trained = sum(map(len, stores)) - kept
+    trained = sum(map(len, stores)) - (0 if data.valid else kept)
     windows = [Windows(stream, length, training.seed) for stream in trains]
     held = [Windows(stream, length, training.seed) for stream in valids]
     train = [task.cut(part, part) for part in windows]
