@@ -14,6 +14,7 @@ def test_equals_pytorch_with_gradients(
     bias: bool, rows: int, smoothing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_entropy, "CHUNK", 16)  # several chunks, the last one short
+    monkeypatch.setattr(cross_entropy, "PANEL", 10)  # and several panels
     torch.manual_seed(0)
     hidden = torch.randn(rows, 12, requires_grad=True)
     weight = torch.randn(37, 12, requires_grad=True)

@@ -11,9 +11,10 @@ from greffon.nn.body import Decoder
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
-from greffon.nn.packed import LARGE, Packed, can_pack, pack_maps
+from greffon.nn.packed import FEW, LARGE, VAST, Halved, Packed, can_halve, can_pack, pack_maps
 
 here = pytest.mark.skipif(not can_pack(torch.zeros(LARGE, 1)), reason="this PyTorch comes without oneDNN")
+halves = pytest.mark.skipif(not can_halve(torch.zeros(VAST, 1)), reason="this PyTorch cannot read half precision fast")
 
 
 @here
@@ -22,7 +23,7 @@ here = pytest.mark.skipif(not can_pack(torch.zeros(LARGE, 1)), reason="this PyTo
     width=st.integers(1, 40),
     outputs=st.integers(1, 300),
     bias=st.booleans(),
-    seed=st.integers(0),
+    seed=st.integers(0, 2**32),
 )
 def test_equals_linear(rows: int, width: int, outputs: int, bias: bool, seed: int) -> None:
     torch.manual_seed(seed)
@@ -68,3 +69,47 @@ def test_a_packed_model_computes_the_same(activation: str, monkeypatch: pytest.M
         assert any(isinstance(part, Packed) for part in model.body.modules())
         assert model.head.weight is model.body.embedding.weight  # lookups still read the plain matrix
         torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-5)
+
+
+@halves
+@given(
+    rows=st.integers(1, 6),
+    width=st.integers(1, 40),
+    outputs=st.integers(1, 300),
+    bias=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_the_highest_logits_of_half_a_matrix_are_exact(
+    rows: int, width: int, outputs: int, bias: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    x, weight, added = torch.randn(rows, width), torch.randn(outputs, width), torch.randn(outputs) if bias else None
+    found, wanted = Halved(weight, added)(x), F.linear(x, weight, added)
+    torch.testing.assert_close(found, wanted, atol=0.02, rtol=0.002)
+    # A token may only miss the highest ones where another is as high as half precision can tell.
+    highest = wanted.topk(min(packed.EXACT // 2, outputs)).indices
+    torch.testing.assert_close(found.gather(1, highest), wanted.gather(1, highest), atol=1e-5, rtol=1e-5)
+
+
+@halves
+def test_a_vast_head_is_halved_for_a_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "VAST", 8 * 300)
+    small, vast = VocabularyHead(8, 299), VocabularyHead(8, 300)
+    for head in (small, vast):
+        head.pack()
+    assert small.halved is None
+    assert vast.halved is not None
+    monkeypatch.setattr(packed, "EXACT", 1)
+    x = torch.randn(FEW + 1, 8)
+    exact = F.linear(x, vast.weight, vast.bias)
+    assert not torch.allclose(vast(x[:FEW]), exact[:FEW], atol=1e-6, rtol=0)  # the others are rounded
+    torch.testing.assert_close(vast(x[:FEW]).argmax(1), exact[:FEW].argmax(1))
+    torch.testing.assert_close(vast(x), exact)  # too many for that
+
+
+def test_nothing_is_halved_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "VAST", 1)
+    monkeypatch.setattr(packed, "HALVING", ())
+    head = VocabularyHead(8, 30)
+    head.pack()
+    assert head.halved is None

@@ -23,6 +23,8 @@ BLOCK = 16
 """Rows whose softmax is taken at once: few enough to stay in the cache from one operation to the next."""
 LINE = 64
 """The buffer's rows begin at multiples of this: products of odd vocabularies are a quarter faster so."""
+PANEL = 1024
+"""Tokens whose logits are computed at once: their part of the matrix, and of the buffer, stays in the cache."""
 
 
 _kept = threading.local()
@@ -52,10 +54,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for start in range(0, rows, chunk):
             part, wanted = hidden[start : start + chunk], targets[start : start + chunk].unsqueeze(1)
             logits = buffer[: len(part)]
-            if bias is None:
-                torch.mm(part, weight.T, out=logits)
-            else:
-                torch.addmm(bias, part, weight.T, out=logits)
+            for first in range(0, len(weight), PANEL):
+                tokens = slice(first, first + PANEL)
+                if bias is None:
+                    torch.mm(part, weight[tokens].T, out=logits[:, tokens])
+                else:
+                    torch.addmm(bias[tokens], part, weight[tokens].T, out=logits[:, tokens])
             picked = logits.gather(1, wanted)
             if smoothing:
                 picked = (1 - smoothing) * picked + smoothing * logits.mean(1, keepdim=True)

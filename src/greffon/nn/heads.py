@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from greffon.config import Shape
 from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
-from greffon.nn.packed import Packed, can_pack
+from greffon.nn.packed import FEW, Halved, Packed, can_halve, can_pack
 
 
 class Transform(nn.Module):
@@ -52,6 +52,7 @@ class VocabularyHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if has_bias else None
         self.transform = transform
         self.packed: Packed | None = None
+        self.halved: Halved | None = None
         if tied is None:
             nn.init.normal_(self.weight, std=width**-0.5)
 
@@ -59,6 +60,8 @@ class VocabularyHead(nn.Module):
         """Lay the matrix out for reading alone, where that makes it faster."""
         if can_pack(self.weight):
             self.packed = Packed(self.weight, self.bias)
+        if can_halve(self.weight):
+            self.halved = Halved(self.weight, self.bias)
 
     def prepare(self, hidden: Tensor) -> Tensor:
         """Return what the matrix is multiplied with."""
@@ -70,6 +73,9 @@ class VocabularyHead(nn.Module):
     def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
         prepared = self.prepare(hidden)
+        if self.halved is not None and prepared.ndim == 2 and len(prepared) <= FEW:
+            few: Tensor = self.halved(prepared)
+            return few
         if self.packed is None:
             return F.linear(prepared, self.weight, self.bias)
         out: Tensor = self.packed(prepared)

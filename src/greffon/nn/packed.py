@@ -36,6 +36,44 @@ class Packed(nn.Module):
         return out
 
 
+FEW = 4
+"""Rows up to which a large matrix costs its reading from memory, not the arithmetic."""
+VAST = 1 << 22
+"""Numbers of a matrix that no longer fits beside the rest in a core's cache."""
+EXACT = 64
+"""Tokens whose logits are computed in full, the highest ones."""
+HALVING = ("x86", "fbgemm")
+"""The parts of PyTorch that can read half precision as fast as its bytes come."""
+
+
+def can_halve(weight: Tensor) -> bool:
+    """Whether a matrix can be read in half precision here, and is worth it."""
+    if weight.device.type != "cpu" or weight.dtype != torch.float32 or weight.numel() < VAST:
+        return False
+    return torch.backends.quantized.engine in HALVING
+
+
+class Halved(nn.Module):
+    """A vocabulary's matrix for a few rows: read in half precision, and in full where it matters.
+
+    Half the bytes are read in a fifth of the time. The highest logits are then computed from the matrix
+    itself; the others, too low to be drawn but for their sum, are off by a thousandth.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.weight = weight.detach()
+        self.bias = None if bias is None else bias.detach()
+        self.half = torch.ops.quantized.linear_prepack_fp16(self.weight, self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits of all tokens: (B, W) → (B, V)."""
+        logits: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self.half)
+        highest = logits.topk(min(EXACT, logits.shape[1])).indices  # (B, K)
+        exact = torch.bmm(self.weight[highest], x.unsqueeze(2)).squeeze(2)
+        return logits.scatter_(1, highest, exact if self.bias is None else exact + self.bias[highest])
+
+
 def pack_maps(module: nn.Module) -> None:
     """Lay out all large maps inside a module; it cannot be trained or saved afterwards."""
     for part in module.modules():
