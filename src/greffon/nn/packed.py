@@ -64,11 +64,11 @@ class Halved(nn.Module):
         super().__init__()
         self.weight = weight.detach()
         self.bias = None if bias is None else bias.detach()
-        self.half = torch.ops.quantized.linear_prepack_fp16(self.weight, self.bias)
+        self.rough = torch.ops.quantized.linear_prepack_fp16(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits of all tokens: (B, W) → (B, V)."""
-        logits: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self.half)
+        logits: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self.rough)
         highest = logits.topk(min(EXACT, logits.shape[1])).indices  # (B, K)
         exact = torch.bmm(self.weight[highest], x.unsqueeze(2)).squeeze(2)
         return logits.scatter_(1, highest, exact if self.bias is None else exact + self.bias[highest])

@@ -1,4 +1,4 @@
-"""The two libraries behind a `Tokenizer`: Hugging Face `tokenizers` and SentencePiece.
+"""The libraries behind a `Tokenizer`: Hugging Face `tokenizers` and SentencePiece.
 
 A backend turns text into its own ids and back, and says what each of its pieces is. It does not know
 the six roles, nor files: that is `tokenizer.py`.
@@ -8,12 +8,14 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from greffon.errors import UserError
+from greffon.text.swift import Swift, swift
 
 SPECIALS = ("<pad>", "<s>", "</s>", "[CLS]", "[SEP]", "[MASK]")
 
@@ -23,6 +25,8 @@ PATTERN = r" ?[\p{L}\p{M}]+['’]?| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S
 
 # The library needs some 130 bytes of memory for a byte of text, so a book is encoded in slices.
 SLICE = 1 << 16
+# Characters from which on it is worth the while to set the swift encoder up.
+MANY = 1 << 18
 # Between a word and the space after it PATTERN always breaks, so a cut there changes no token.
 _SAFE_CUT = re.compile(r"\w(?=[ \n])")
 
@@ -83,12 +87,19 @@ class HuggingFace:
         self._decoder = json.dumps(specification.get("decoder"))
         self.kind = "bpe" if _is_ours(specification) else "tokenizer.json"
 
+    @cached_property
+    def _swift(self) -> Swift | None:
+        return swift(self._tokenizer, json.loads(self.serialised), PATTERN, _BYTE_OF) if self.kind == "bpe" else None
+
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text; long texts of ours in slices."""
         slices = [_slices(text) if self.kind == "bpe" else [text] for text in texts]
         flat = list(itertools.chain.from_iterable(slices))
-        encoded = self._tokenizer.encode_batch_fast(flat, add_special_tokens=False)
-        parts = iter([encoding.ids for encoding in encoded])
+        if sum(map(len, flat)) >= MANY and self._swift is not None:
+            parts = iter(self._swift.encode_many(flat))
+        else:
+            encoded = self._tokenizer.encode_batch_fast(flat, add_special_tokens=False)
+            parts = iter([encoding.ids for encoding in encoded])
         return [list(itertools.chain.from_iterable(itertools.islice(parts, len(cut)))) for cut in slices]
 
     encode_targets = encode_many
