@@ -8,6 +8,7 @@ import pytest
 
 import greffon
 from greffon.cli import run as command
+from greffon.cli.outcome import outcome
 from greffon.errors import UserError
 from greffon.randomness import generator
 from greffon.run import Run
@@ -285,6 +286,14 @@ def test_evaluate_hides_the_same_tokens_every_time(masked: Run, text: Path) -> N
     first, second = (greffon.evaluate(masked, text) for _ in range(2))
     assert first == second
     assert first["loss"] < 1.5
+
+
+def test_a_loss_says_that_it_is_one_of_hidden_tokens(
+    masked: Run, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["evaluate", str(masked.path), str(text)]) == 0
+    assert " nats a hidden token, " in capsys.readouterr().out
+    assert " nats a hidden token, " in outcome(masked)
 
 
 def test_dry_run_costs_a_masked_model(text: Path, capsys: pytest.CaptureFixture[str]) -> None:

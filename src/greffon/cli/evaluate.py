@@ -41,6 +41,8 @@ def main(words: Sequence[str]) -> None:
     """Print the scores."""
     args = parse(Args, "evaluate", words)
 
+    from greffon import run as runs
+    from greffon.cli.outcome import a_token
     from greffon.evaluation import evaluate
 
     scores = evaluate(args.run, **{name: value for name, value in vars(args).items() if name not in ("run", "json")})
@@ -65,4 +67,5 @@ def main(words: Sequence[str]) -> None:
         say_out(f"  {scores['signature']}")
     else:
         pairs = f"; pairs judged right {scores['pair_accuracy']:.1%}" if "pair_accuracy" in scores else ""
-        say_out(f"loss {scores['loss']:.4f} nats a token, {scores['bits_per_byte']:.4f} bits per byte{pairs}")
+        tokens = a_token(runs.Run.open(args.run))
+        say_out(f"loss {scores['loss']:.4f} nats {tokens}, {scores['bits_per_byte']:.4f} bits per byte{pairs}")

@@ -3,6 +3,11 @@
 from greffon.run import Run
 
 
+def a_token(run: Run) -> str:
+    """Say of which tokens a loss is the mean: with both sides in view they are easier, so the two do not compare."""
+    return "a hidden token" if run.recipe.objective == "masked" else "a token"
+
+
 def outcome(run: Run) -> str:
     """Tell the scores of a run's best weights."""
     best = run.scores
@@ -10,7 +15,7 @@ def outcome(run: Run) -> str:
         told = f"validation accuracy {best['accuracy']:.1%}"
         told += f", test accuracy {best['test_accuracy']:.1%}" if "test_accuracy" in best else ""
     else:
-        told = f"held-out loss {best['loss']:.3f} nats a token, {best['bits_per_byte']:.3f} bits per byte"
+        told = f"held-out loss {best['loss']:.3f} nats {a_token(run)}, {best['bits_per_byte']:.3f} bits per byte"
         told += f", pairs {best['pair_accuracy']:.1%} right" if "pair_accuracy" in best else ""
         told += f", BLEU {best['bleu']:.1f}" if "bleu" in best else ""
     return f"{run.path}: {told} (best at step {best['step']:,})"
