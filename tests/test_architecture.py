@@ -9,9 +9,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 
 LAYERS = [
     {"errors", "runtime", "files", "randomness", "statistics", "likeness", "stopping", "sharding"},
-    {"config", "bleu", "locks"},
+    {"config", "bleu", "locks", "device"},
     {"text", "nn", "lint", "yardstick", "verdict", "drawing", "health", "costs"},
-    {"objectives", "recipes", "ledger_formulas"},
+    {"objectives", "recipes"},
     {"optim", "decode", "beam", "results", "crew"},
     {"fit"},
     {"scoring", "assembly", "progress", "job", "weights"},

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
+from greffon.device import asked_device
 from greffon.errors import UserError
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
@@ -40,6 +41,7 @@ class Crew:
 
     def settle(self, model: Model) -> None:
         """Bring a model to where it is trained; before its optimisers are made."""
+        model.to(asked_device())
 
     def within(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
         """Do the forward pass of a step; gradients come together in the `last` one of a step."""
@@ -85,7 +87,7 @@ class Crew:
         """Return what an earlier attempt of the same launch has kept."""
         return None
 
-    def environment(self) -> Mapping[str, int]:
+    def environment(self) -> Mapping[str, int | str]:
         """Name what the last digits of a result depend on, beside what one process alone depends on."""
         return {}
 

@@ -68,6 +68,7 @@ def fit(
     out, and nothing else changes.
     """
     device = next(model.parameters()).device
+    other, others = (None, []) if device.type == "cpu" else (device.type, [device])
     for number in range(done, training.steps):
         started = time.perf_counter()
         model.train()
@@ -81,7 +82,7 @@ def fit(
             own = crew.part(part).to(device)
             place = (number, i) if crew.leads else (number, i, crew.rank)
             # Dropout draws from the global generator: lend it a seed of this place, then give it back.
-            with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+            with torch.random.fork_rng(others, device_type=other):
                 torch.manual_seed(derive(training.seed, "dropout", *place))
                 score = crew.within(model, partial(_score, objective, own), last=i + 1 == len(parts))[-1]
             share = score.loss / own_targets

@@ -202,9 +202,9 @@ class Ranks(Crew):
         """Return what an earlier attempt of the same launch has kept."""
         return self.lasting.get(name).decode() if self.lasting.check([name]) else None
 
-    def environment(self) -> Mapping[str, int]:
+    def environment(self) -> Mapping[str, int | str]:
         """Name the number of processes: sums are taken in another order."""
-        return {"processes": self.size}
+        return {"processes": self.size, "device": self.device.type}
 
 
 def attempt_store(store: Any, attempt: str = "0") -> Any:

@@ -19,6 +19,7 @@ import torch
 from greffon.assembly import make_model
 from greffon.config import Recipe, Training, from_dict
 from greffon.crew import ALONE, Crew
+from greffon.device import asked_device
 from greffon.errors import UserError
 from greffon.estimates import calibrated, check_memory, cost_line
 from greffon.fit import Step, fit
@@ -301,7 +302,10 @@ def _restore(
     where = str(run.path / "checkpoints")
     standing = from_dict(_Standing, {f.name: state[f.name] for f in fields(_Standing) if f.name in state}, where)
     found = state.get("environment")
-    before, now = ({"processes": 1, **one} for one in (found if isinstance(found, dict) else {}, environment(crew)))
+    before, now = (
+        {"processes": 1, "device": "cpu", **one}
+        for one in (found if isinstance(found, dict) else {}, environment(crew))
+    )
     for name, value in now.items():
         known = before.get(name)
         if known != value:
@@ -316,6 +320,7 @@ def environment(crew: Crew = ALONE) -> dict[str, Any]:
         "torch version": torch.__version__,
         "threads": torch.get_num_threads(),
         "CPU instructions": torch.backends.cpu.get_cpu_capability(),
+        "device": asked_device().type,
         **crew.environment(),
     }
 
