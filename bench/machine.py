@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.harness import ROOT, environment
 
-PACKAGES = ("torch", "transformers", "accelerate", "ctranslate2", "tokenizers", "sentencepiece", "numpy")
+PACKAGES = ("torch", "transformers", "accelerate", "ctranslate2", "tokenizers", "tiktoken", "sentencepiece", "numpy")
 
 
 def facts(threads: int, folder: Path) -> dict[str, Any]:

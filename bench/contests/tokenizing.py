@@ -133,7 +133,7 @@ CONTESTS = (
     ),
     Contest(
         "tokenizer-encoding",
-        "encoding with it",
+        "encoding 8 MB with 8,000 tokens",
         "MB/s",
         {name: encoder(name) for name in ENCODE},
         Size(megabytes=8),
