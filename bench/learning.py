@@ -171,15 +171,15 @@ def main(words: list[str] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["GREFFON_CACHE"] = str(folder / "cache")
     machine = facts(2, folder)
+    file = args.results or (None if args.quick else RESULTS)
     found = []
     for seed in range(args.seeds):
         found.append(measure(seed, args.seconds, folder, args.quick))
         print(f"seed {seed}: {found[-1]}", flush=True)
-    file = args.results or (None if args.quick else RESULTS)
-    if file:
-        save(file, {**load(file, machine), "learning": {"threads": 1, "seeds": found}})
-    if not args.quick:
-        write_page(PAGE, {"learning": section(found)})
+        if file:  # seed by seed: each takes minutes
+            save(file, {**load(file, machine), "learning": {"threads": 1, "seeds": found}})
+        if not args.quick:
+            write_page(PAGE, {"learning": section(found)})
     return 0
 
 
