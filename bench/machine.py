@@ -54,7 +54,7 @@ def processor() -> str:
     return ", ".join(part for part in (known.get("model name", platform.machine()), vectors) if part)
 
 
-def sgemm_gigaflops(size: int = 2048, seconds: float = 1.0) -> float:
+def sgemm_gigaflops(size: int = 2048, seconds: float = 10.0) -> float:
     """The fastest of many products of two square fp32 matrices, in GFLOP/s."""
     import torch
 

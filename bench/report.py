@@ -85,7 +85,7 @@ def table(results: Mapping[str, Any], contests: Mapping[str, Contest]) -> str:
     if not known:
         return NOT_YET
     lines = [
-        "| contest | contestant | median (range) | Greffon (first row) is … times as fast | goal | peak memory | beside |",
+        "| contest | contestant | median (range) | Greffon (first row) is | goal | peak memory | beside |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in known:
