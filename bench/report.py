@@ -2,6 +2,7 @@
 
 import json
 import statistics
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,10 @@ def write_page(path: Path, sections: Mapping[str, str]) -> None:
 def load(path: Path | None, machine: Mapping[str, Any]) -> dict[str, Any]:
     """Read results to add to; those of another machine, or of other versions, are dropped."""
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path and path.is_file() else {}
-    return {**(found if same(found.get("machine", machine), machine) else {}), "machine": machine}
+    if not same(found.get("machine", machine), machine):
+        print(f"{path}: results of another machine, or of other versions, are dropped", file=sys.stderr, flush=True)
+        found = {}
+    return {**found, "machine": machine}
 
 
 def save(path: Path, results: Mapping[str, Any]) -> None:
