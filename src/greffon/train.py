@@ -19,7 +19,6 @@ import torch
 from greffon.assembly import make_model
 from greffon.config import Recipe, Training, from_dict
 from greffon.crew import ALONE, Crew
-from greffon.device import asked_device
 from greffon.errors import UserError
 from greffon.estimates import calibrated, check_memory, cost_line
 from greffon.fit import Step, fit
@@ -320,7 +319,6 @@ def environment(crew: Crew = ALONE) -> dict[str, Any]:
         "torch version": torch.__version__,
         "threads": torch.get_num_threads(),
         "CPU instructions": torch.backends.cpu.get_cpu_capability(),
-        "device": asked_device().type,
         **crew.environment(),
     }
 

@@ -15,16 +15,16 @@ from greffon.nn.packed import FEW, LARGE, VAST, Halved, Packed, can_halve, can_p
 
 here = pytest.mark.skipif(not can_pack(torch.zeros(LARGE, 1)), reason="this PyTorch comes without oneDNN")
 halves = pytest.mark.skipif(not can_halve(torch.zeros(VAST, 1)), reason="this PyTorch cannot read half precision fast")
+MAPS = {
+    "width": st.integers(1, 40),
+    "outputs": st.integers(1, 300),
+    "bias": st.booleans(),
+    "seed": st.integers(0, 2**32),
+}
 
 
 @here
-@given(
-    rows=st.integers(1, 70),
-    width=st.integers(1, 40),
-    outputs=st.integers(1, 300),
-    bias=st.booleans(),
-    seed=st.integers(0, 2**32),
-)
+@given(rows=st.integers(1, 70), **MAPS)
 def test_equals_linear(rows: int, width: int, outputs: int, bias: bool, seed: int) -> None:
     torch.manual_seed(seed)
     x, weight, added = torch.randn(rows, width), torch.randn(outputs, width), torch.randn(outputs) if bias else None
@@ -72,13 +72,7 @@ def test_a_packed_model_computes_the_same(activation: str, monkeypatch: pytest.M
 
 
 @halves
-@given(
-    rows=st.integers(1, 6),
-    width=st.integers(1, 40),
-    outputs=st.integers(1, 300),
-    bias=st.booleans(),
-    seed=st.integers(0, 2**32),
-)
+@given(rows=st.integers(1, 6), **MAPS)
 def test_the_highest_logits_of_half_a_matrix_are_exact(
     rows: int, width: int, outputs: int, bias: bool, seed: int
 ) -> None:

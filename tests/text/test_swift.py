@@ -16,7 +16,7 @@ TEXTS = st.text(st.sampled_from("aabbc é'\n1!漢\u0301\U0001f389"), max_size=60
 
 
 def swift_of(backend: HuggingFace) -> Swift | None:
-    return swift(backend._tokenizer, json.loads(backend.serialised), PATTERN, backends._BYTE_OF)
+    return swift(backend._tokenizer, PATTERN, backends._BYTE_OF)
 
 
 def by_the_library(backend: HuggingFace, texts: list[str]) -> list[list[int]]:
@@ -56,6 +56,15 @@ def test_merges_in_any_order_give_the_ids_of_the_library(order: list[tuple[str, 
     encoder = swift_of(backend)
     assert encoder is not None
     assert encoder.encode_many([text]) == by_the_library(backend, [text])
+
+
+def test_merges_written_as_strings_are_understood() -> None:
+    specification = json.loads(with_merges([["a", "b"]]).serialised)
+    specification["model"]["merges"] = ["a b"]
+    backend = HuggingFace(json.dumps(specification).encode())
+    encoder = swift_of(backend)
+    assert encoder is not None
+    assert encoder.encode_many(["abab"]) == by_the_library(backend, ["abab"]) == [[backend.pieces["ab"]] * 2]
 
 
 def test_a_token_that_is_learnt_twice_is_left_to_the_library() -> None:

@@ -14,12 +14,15 @@ LARGE = 1 << 17
 """Below so many numbers, the layout costs about as much as it saves."""
 
 
+def _worth_it(weight: Tensor, least: int) -> bool:
+    """Whether a matrix is one of a CPU, in full precision, and has at least so many numbers."""
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.numel() >= least
+
+
 def can_pack(weight: Tensor) -> bool:
     """Whether a matrix can be laid out beforehand here, and is worth it."""
-    if weight.device.type != "cpu" or weight.dtype != torch.float32 or weight.numel() < LARGE:
-        return False
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return available and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return _worth_it(weight, LARGE) and available and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class Packed(nn.Module):
@@ -48,9 +51,7 @@ HALVING = ("x86", "fbgemm")
 
 def can_halve(weight: Tensor) -> bool:
     """Whether a matrix can be read in half precision here, and is worth it."""
-    if weight.device.type != "cpu" or weight.dtype != torch.float32 or weight.numel() < VAST:
-        return False
-    return torch.backends.quantized.engine in HALVING
+    return _worth_it(weight, VAST) and torch.backends.quantized.engine in HALVING
 
 
 class Halved(nn.Module):

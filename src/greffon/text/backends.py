@@ -89,7 +89,7 @@ class HuggingFace:
 
     @cached_property
     def _swift(self) -> Swift | None:
-        return swift(self._tokenizer, json.loads(self.serialised), PATTERN, _BYTE_OF) if self.kind == "bpe" else None
+        return swift(self._tokenizer, PATTERN, _BYTE_OF) if self.kind == "bpe" else None
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text; long texts of ours in slices."""

@@ -7,6 +7,7 @@ too, and stays there, although xy is a token. Tokens that are not what their byt
 left out; the library never comes to them anyway.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -37,21 +38,20 @@ class Swift:
         return [self._encoding.encode_ordinary(text) for text in texts]
 
 
-def swift(
-    tokenizer: tokenizers.Tokenizer, specification: Mapping[str, Any], pattern: str, byte_of: Mapping[str, int]
-) -> Swift | None:
+def swift(tokenizer: tokenizers.Tokenizer, pattern: str, byte_of: Mapping[str, int]) -> Swift | None:
     """Set tiktoken up for a byte-level BPE that cuts text into words by `pattern`; None where it cannot serve."""
     try:
         from tiktoken import Encoding
     except ImportError:
         return None
-    model, ids = specification["model"], specification["model"]["vocab"]
+    model = json.loads(tokenizer.to_str())["model"]  # not the file, which may write its merges in another form
+    if any(model.get(name) != value for name, value in PLAIN.items()) or model.get("dropout"):
+        return None
+    ids = model["vocab"]
     tokens = [*byte_of, *("".join(merge) for merge in model["merges"])]
     learnt = [ids[token] for token in tokens[len(byte_of) :]]
     # Of two tokens the one learnt first must have the lower id; a token learnt twice has no place in that order.
-    if any(model.get(name) != value for name, value in PLAIN.items()) or model.get("dropout"):
-        return None
-    if learnt != sorted(set(learnt)):
+    if learnt != sorted(set(learnt)) or not ids.keys() >= byte_of.keys():
         return None
     ranks = {
         bytes(byte_of[character] for character in token): ids[token]
