@@ -65,3 +65,17 @@ def test_a_small_buffer_serves_losses_of_any_form(monkeypatch: pytest.MonkeyPatc
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
         for mine, other in zip(*(torch.autograd.grad(loss, (hidden, weight)) for loss in (ours, theirs)), strict=True):
             torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_what_was_thought_impossible_costs_what_it_should(smoothing: float) -> None:
+    """A probability too small for a number has a loss, and a gradient, all the same."""
+    hidden = torch.tensor([[300.0, 0.0], [1.0, -1.0]], requires_grad=True)
+    weight = torch.tensor([[1.0, 0.5], [-1.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    targets = torch.tensor([1, 2])  # 600 nats from the first row's favourite
+    ours = summed_cross_entropy(hidden, weight, None, targets, smoothing)
+    theirs = F.cross_entropy(hidden @ weight.T, targets, reduction="sum", label_smoothing=smoothing)
+    assert theirs > 500
+    torch.testing.assert_close(ours, theirs)
+    for mine, other in zip(*(torch.autograd.grad(loss, (hidden, weight)) for loss in (ours, theirs)), strict=True):
+        torch.testing.assert_close(mine, other)

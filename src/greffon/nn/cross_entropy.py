@@ -20,11 +20,13 @@ CHUNK = 512
 LARGEST = 13 * 2**20
 """Numbers in the buffer at most: 52 MB, some 270 rows of a vocabulary of 50,000. It stays mapped from step to step."""
 BLOCK = 16
-"""Rows whose softmax is taken at once: few enough to stay in the cache from one operation to the next."""
+"""Rows whose softmax is taken at once: few enough to stay in the cache while their largest is looked for."""
 LINE = 64
 """The buffer's rows begin at multiples of this: products of odd vocabularies are a quarter faster so."""
 PANEL = 1024
 """Tokens whose logits are computed at once: their part of the matrix, and of the buffer, stays in the cache."""
+FAR = -60.0
+"""A log-probability below this is computed from the logits: as a probability it may have become zero."""
 
 
 _kept = threading.local()
@@ -50,10 +52,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         grad_bias = None if bias is None else torch.zeros_like(bias)
         line = -(-len(weight) // LINE) * LINE
         chunk = max(BLOCK, min(rows, CHUNK, LARGEST // line))
-        buffer = _scratch(chunk * line, hidden).view(chunk, line)[:, : len(weight)]
+        buffer = _scratch(chunk * line, hidden).view(chunk, line)
         for start in range(0, rows, chunk):
             part, wanted = hidden[start : start + chunk], targets[start : start + chunk].unsqueeze(1)
-            logits = buffer[: len(part)]
+            lines = buffer[: len(part)]
+            logits = lines[:, : len(weight)]
             for first in range(0, len(weight), PANEL):
                 tokens = slice(first, first + PANEL)
                 if bias is None:
@@ -62,15 +65,14 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                     torch.addmm(bias[tokens], part, weight[tokens].T, out=logits[:, tokens])
             picked = logits.gather(1, wanted)
             if smoothing:
-                picked = (1 - smoothing) * picked + smoothing * logits.mean(1, keepdim=True)
-            highest, shares = torch.empty_like(picked), torch.empty_like(picked)
-            # Even blocks: a single row would be summed in another order where there are several threads.
-            cuts = -(-len(part) // BLOCK)
-            for block, high, share in zip(*(x.tensor_split(cuts) for x in (logits, highest, shares)), strict=True):
-                torch.amax(block, 1, keepdim=True, out=high)
-                torch.sum(block.sub_(high).exp_(), 1, keepdim=True, out=share)
-                block.div_(share)  # now probabilities
-            total += (shares.log() + highest - picked).sum()
+                total += smoothing * (picked - logits.mean(1, keepdim=True)).sum()
+            lines[:, len(weight) :] = -torch.inf  # the softmax of a line ends in zeros
+            for block in torch.split(lines, BLOCK):
+                torch.softmax(block, 1, out=block)
+            lost = logits.gather(1, wanted).log()
+            if (far := lost.squeeze(1) < FAR).any():
+                lost[far] = picked[far] - F.linear(part[far], weight, bias).logsumexp(1, keepdim=True)
+            total -= lost.sum()
             if smoothing:
                 logits.sub_(smoothing / len(weight))
             logits.scatter_add_(1, wanted, torch.full_like(picked, smoothing - 1.0))  # now the gradient
