@@ -1,4 +1,4 @@
-"""What a run survives beside kills: full disks, two processes, numbers that go wrong, damage, changed surroundings."""
+"""What a run survives beside kills: two processes, damage, changed surroundings."""
 
 import json
 import os
@@ -9,9 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -19,32 +17,10 @@ import torch
 import greffon
 from greffon.cli import run as command
 from greffon.errors import UserError
-from greffon.fit import fit
-from greffon.health import IN_A_ROW, KNOWN, Health
 from greffon.room import room_for
 from greffon.run import Run
 from greffon.text.corpora import texts_of
-
-TINY = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "context": 24, "rows": 4, "dropout": 0.1}
-FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-
-
-def pretrain(corpus: Path, out: Path, **more: Any) -> Run:
-    settings = {"steps": 12, "evaluate_every": 4, "vocabulary": 300, **TINY, **more}
-    return greffon.pretrain([corpus], out=out, quiet=True, **settings)
-
-
-def weights(run: Run) -> bytes:
-    return (run.path / "model.safetensors").read_bytes()
-
-
-def losses(run: Run) -> dict[int, str]:
-    return {e["step"]: e["loss"].hex() for e in run.metrics() if "loss" in e}
-
-
-class Crash(Exception):  # noqa: N818
-    """The power goes."""
-
+from survival import FLAGS, TINY, Crash, losses, pretrain, weights
 
 # -- going on --------------------------------------------------------------------------------
 
@@ -218,76 +194,6 @@ def test_nothing_is_written_through_a_memory_map() -> None:
             assert not re.search(r"""["'](r\+|w\+|c)["']""", call), (path, call)
 
 
-# -- disks -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def disk(folder: Path, kilobytes: int) -> Iterator[Path]:
-    """A small disk of its own."""
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "greffon-test", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command here, so no small disk")
-    if done.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def test_a_full_disk_ends_in_a_sentence_and_resuming_is_bit_for_bit(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = pretrain(corpus, tmp_path / "whole")
-    capsys.readouterr()
-    with disk(tmp_path / "disk", kilobytes=400) as small:
-        run = small / "run"
-        words = ["pretrain", corpus, "--out", run, "--steps", "12", "--evaluate-every", "4", "--vocabulary", "300"]
-
-        def fill_up(*arguments: Any, **more: Any) -> Any:
-            for made in fit(*arguments, **more):
-                if made.number == 7 and (run / "checkpoints").exists():  # not while it is timed
-                    (small / "ballast").write_bytes(b"x" * (os.statvfs(small).f_bavail * os.statvfs(small).f_frsize))
-                yield made
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("greffon.train.fit", fill_up)
-            assert command([str(word) for word in (*words, *FLAGS)]) == 1
-        said = capsys.readouterr().err.strip().splitlines()[-1]
-        assert "No space left on device" in said
-        assert f"greffon resume {run}" in said
-        assert "the checkpoint of step 4 is whole" in said
-        assert Run.open(run).load_checkpoint()[0]["step"] == 4
-        Run.open(run).load_model()
-        assert command(["resume", str(run)]) == 1  # still full
-        assert "No space left" in capsys.readouterr().err
-        (small / "ballast").unlink()
-        assert command(["resume", str(run)]) == 0
-        assert weights(Run.open(run)) == weights(whole)
-        common = losses(whole).keys() & losses(Run.open(run)).keys()
-        assert all(losses(whole)[step] == losses(Run.open(run))[step] for step in common)
-
-
-def test_a_read_only_directory_ends_in_a_sentence(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with disk(tmp_path / "disk", kilobytes=4000) as small:
-        run = pretrain(corpus, small / "run", steps=2)
-        before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
-        subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
-        for words in (
-            ["resume", run.path, "--more", "3"],
-            ["pretrain", corpus, "--out", small / "new", "--steps", "2"],
-        ):
-            assert command([str(word) for word in words]) == 1
-            assert "Read-only file system" in capsys.readouterr().err
-        assert greffon.generate(run.path, "Bonjour", tokens=2).tokens <= 2
-        assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
-
-
 # -- two processes ---------------------------------------------------------------------------
 
 
@@ -362,111 +268,6 @@ def test_sigterm_is_heard_before_the_loop_too(tmp_path: Path) -> None:
     assert f"go on with: greffon resume {tmp_path / 'run'}" in said
     assert "Traceback" not in said
     assert not Run.open(tmp_path / "run").has_model
-
-
-# -- numbers ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def poisoned(bad: dict[int, float]) -> Iterator[None]:
-    """Multiply the loss of some steps (0: the first) by what they say, and with it the gradient."""
-
-    def wrapped(model: Any, objective: Any, batches: Any, *rest: Any) -> Any:
-        now = {"step": 0}
-
-        class Poison:
-            def score(self, model: Any, batch: Any) -> Any:
-                score = objective.score(model, batch)
-                factor = bad.get(now["step"], 1.0) if model.training else 1.0
-                return replace(score, loss=score.loss * factor)
-
-        def looked_up(step: int) -> Any:
-            now["step"] = step
-            return batches(step)
-
-        return fit(model, Poison(), looked_up, *rest)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("greffon.train.fit", wrapped)
-        yield
-
-
-def test_steps_that_go_wrong_are_skipped_logged_and_counted(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bad = {3: float("nan"), 24: 1000.0, 25: float("inf")}
-    with poisoned(bad):
-        run = pretrain(corpus, tmp_path / "run", steps=30, evaluate_every=10)
-    skipped = {e["step"]: e["skipped"] for e in run.metrics() if "skipped" in e}
-    assert list(skipped) == [4, 25, 26]
-    assert "nan" in skipped[4]
-    assert re.search(r"its loss is \d.*, usual is ", skipped[25])
-    assert "inf" in skipped[26]
-    assert run.finished
-    assert run.checkpoint_state["health"]["skipped"] == 3
-    assert all(torch.isfinite(p).all() for p in run.load_model().parameters())
-    assert all(line == json.dumps(json.loads(line)) and "NaN" not in line for line in lines_of(run))
-    with poisoned(bad), crash_inside(28):
-        pretrain(corpus, tmp_path / "cut", steps=30, evaluate_every=10)
-    with poisoned(bad):
-        again = greffon.resume(tmp_path / "cut", quiet=True)
-    assert weights(again) == weights(run)
-    assert again.checkpoint_state["health"] == run.checkpoint_state["health"]
-
-
-def lines_of(run: Run) -> list[str]:
-    return (run.path / "metrics.jsonl").read_text().splitlines()
-
-
-@contextmanager
-def crash_inside(step: int) -> Iterator[None]:
-    """Crash at a step of a training whose loop is replaced already."""
-    import greffon.train
-
-    inner = greffon.train.fit
-
-    def dying(*arguments: Any) -> Any:
-        for made in inner(*arguments):
-            if made.number == step:
-                raise Crash
-            yield made
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("greffon.train.fit", dying)
-        with pytest.raises(Crash):
-            yield
-
-
-def test_many_in_a_row_stop_at_the_last_good_checkpoint(corpus: Path, tmp_path: Path) -> None:
-    bad = dict.fromkeys(range(9, 40), float("nan"))
-    with poisoned(bad), pytest.raises(UserError, match="diverged") as caught:
-        pretrain(corpus, tmp_path / "run", steps=40, evaluate_every=4)
-    said = str(caught.value)
-    assert f"{IN_A_ROW} steps in a row" in said
-    assert "its last good checkpoint, step 8" in said
-    assert "lower --rate" in said
-    run = Run.open(tmp_path / "run")
-    assert run.checkpoint_step == 8
-    assert not run.finished
-    healthy = greffon.resume(run.path, quiet=True)
-    assert weights(healthy) == weights(pretrain(corpus, tmp_path / "whole", steps=40, evaluate_every=4))
-
-
-def test_hard_texts_are_no_spikes_and_spikes_can_be_allowed() -> None:
-    training = greffon.Training()
-    for factor, skipped in ((4.0, False), (6.0, True)):
-        health = Health()
-        for _ in range(KNOWN):
-            assert health.judge(2.0, 0.5, training) == ""
-        assert bool(health.judge(factor * 2.0, 0.5, training)) is skipped
-        assert bool(health.judge(2.0, factor * 100 * training.clip, training)) is skipped
-        assert health.judge(factor * 2.0, 1e9, replace(training, spike=0.0)) == ""
-    easy = Health()
-    for _ in range(50):
-        easy.judge(1e-4, 1e-4, training)
-    assert easy.judge(3.0, 50.0, training) == ""  # one hard text among easy ones
-    with pytest.raises(UserError, match=r"spike is 0\.5"):
-        greffon.Training(spike=0.5)
 
 
 # -- small debts -----------------------------------------------------------------------------
