@@ -34,7 +34,7 @@ class Budget:
 
     vocabulary: int = 4000
     steps: int = 1500
-    epochs: int = 8
+    epochs: int = 12
     seeds: int = 3
     reviews: int = 25_000
 
