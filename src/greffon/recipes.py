@@ -25,7 +25,7 @@ def compact() -> Preset:
     """Build the default: few bits per byte for a minute of two CPU cores (docs/experiments.md)."""
     return Preset(
         shape=Shape(),
-        training=Training(),
+        training=Training(weight_decay=0.1),
         graft=Graft(),
         finetuning=Training(rows=16, optimiser="adamw", rate=1e-3, warmup=20),
         finetuning_dropout=0.1,
@@ -54,7 +54,7 @@ def lab() -> Preset:
     return replace(
         default,
         shape=shape,
-        training=replace(default.training, optimiser="adamw", rate=1e-3, warmup=200),
+        training=replace(default.training, optimiser="adamw", rate=1e-3, weight_decay=0.0, warmup=200),
         graft=Graft(pooling="last"),
         finetuning=replace(default.finetuning, rate=3e-4),
         adaptation=replace(default.adaptation, optimiser="adamw", rate=3e-4),
