@@ -249,6 +249,8 @@ def test_several_bodies_are_compared_in_one_report(
     assert "Among the pretrained runs" in results["verdict"]
     assert 0.5 <= results["arms"]["frozen masked"]["test_accuracy"]["mean"] <= 1
     assert "frozen masked" in made.report.read_text()
+    told = "Scratch has the form of causal; masked, pairs differ from it in more than pretraining"
+    assert told in made.report.read_text()
     labelled["test"].write_text(labelled["test"].read_text() + "\nLe chien dort,poil", encoding="utf-8")
     with pytest.raises(UserError, match="holds another comparison"):
         greffon.compare(

@@ -28,7 +28,7 @@ from greffon.errors import UserError
 from greffon.figures import accuracy_figure, labels_figure, save
 from greffon.files import sha256, write_atomically
 from greffon.finetuning import check, check_body, graft_recipe, labelled_data
-from greffon.lint import overlap
+from greffon.lint import Finding, overlap
 from greffon.locks import empty_directory, own_directory
 from greffon.progress import say
 from greffon.report import report
@@ -101,6 +101,7 @@ def compare(
     first = next(iter(sources.values()))
     findings = check(splits, first, settings.get("context") or first.recipe.shape.context)
     findings += [finding for source in sources.values() for finding in check_body(source)]
+    findings += check_forms(sources)
     for finding in findings:
         tell(f"{finding.severity}: {finding.message}")
     sizes = label_sizes(labels, len(splits.train), tell)
@@ -145,6 +146,24 @@ def name_sources(runs: Sequence[Run]) -> dict[str, Run]:
             f"{FROZEN} …; rename a directory"
         )
     return named
+
+
+def check_forms(sources: Mapping[str, Run]) -> list[Finding]:
+    """Tell which runs have another form than scratch: what sets them apart from it is not pretraining alone."""
+
+    def form(run: Run) -> tuple[object, ...]:
+        recipe = run.recipe
+        return recipe.body, replace(recipe.shape, dropout=0.0), recipe.tokenizer_digest
+
+    first = next(iter(sources))
+    unlike = [name for name, run in sources.items() if form(run) != form(sources[first])]
+    if not unlike:
+        return []
+    message = (
+        f"Scratch has the form of {first}; {', '.join(unlike)} differ{'s' * (len(unlike) == 1)} from it in more than "
+        "pretraining (direction, shape or tokenizer). For what pretraining brought, compare each of them alone."
+    )
+    return [Finding("warning", "other-form", message)]
 
 
 def label_sizes(labels: Sequence[int], available: int, tell: Callable[[str], None]) -> list[int]:
