@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from greffon import optim
 from greffon.config import Shape, Training
 from greffon.nn.body import Decoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
-from greffon.optim import AdamW, Muon, height, make_optimisers, orthogonalise, set_rates
+from greffon.optim import AdamW, Muon, clip, height, make_optimisers, orthogonalise, set_rates, state_tensors
 
 TRAINING = Training(steps=100, warmup=10, rate=1.0, matrix_rate=0.5)
 
@@ -106,3 +107,63 @@ for kind in (AdamW, Muon):
 sys.exit("torch._dynamo" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def untied(monkeypatch: pytest.MonkeyPatch, *, by_rows: bool) -> tuple[Model, list[torch.optim.Optimizer]]:
+    monkeypatch.setattr(optim, "VAST", 1 if by_rows else 1 << 60)
+    monkeypatch.setattr(optim, "ROWS", 7)  # 40 rows: the last part is short
+    torch.manual_seed(0)
+    model = Model(Decoder(Shape(layers=1, width=16, heads=2, feed_forward=32, tied=False), 40), VocabularyHead(16, 40))
+    training = replace(TRAINING, rate=0.01, weight_decay=0.1)
+    return model, make_optimisers(model, training)
+
+
+def learn(model: Model, optimisers: list[torch.optim.Optimizer], most: float) -> list[float]:
+    """Take four steps of two batches each; return the norms of the gradients."""
+    norms = []
+    for step in range(4):
+        for part in range(2):
+            tokens = torch.randint(0, 40 if step % 2 else 5, (2, 6), generator=torch.Generator().manual_seed(step))
+            logits = model.head(model.body(tokens))
+            torch.nn.functional.cross_entropy(logits.flatten(0, 1), (tokens.flatten() + part) % 40).backward()
+        norms.append(clip(model.parameters(), most).item())
+        for optimiser in optimisers:
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+    return norms
+
+
+@pytest.mark.parametrize("most", [0.1, 1e9])
+def test_rows_learn_as_the_whole_embedding_does(monkeypatch: pytest.MonkeyPatch, most: float) -> None:
+    model, optimisers = untied(monkeypatch, by_rows=False)
+    norms = learn(model, optimisers, most)
+    other, others = untied(monkeypatch, by_rows=True)
+    assert other.body.embedding.sparse
+    assert not model.body.embedding.sparse
+    assert learn(other, others, most) == pytest.approx(norms, rel=1e-5)
+    for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    found, wanted = state_tensors(other, others), state_tensors(model, optimisers)
+    assert found.keys() == wanted.keys()
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, wanted[name], rtol=1e-4, atol=1e-5)
+
+
+def test_only_a_matrix_that_nothing_else_reads_has_gradients_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optim, "VAST", 1)
+    model = make_model()
+    make_optimisers(model, TRAINING)
+    assert not model.body.embedding.sparse
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    model, _ = untied(monkeypatch, by_rows=True)
+    assert not model.body.embedding.sparse
+
+
+def test_clipping_is_pytorch_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = untied(monkeypatch, by_rows=True)
+    tokens = torch.tensor([[3, 5, 3, 7]])
+    model.body(tokens).square().mean().backward()
+    norm = clip(model.parameters(), 1e-3)
+    dense = [p.grad.to_dense() for p in model.parameters() if p.grad is not None]
+    assert norm > 1e-3
+    assert torch.nn.utils.get_total_norm(dense) == pytest.approx(1e-3, rel=1e-2)

@@ -20,7 +20,7 @@ from greffon.crew import ALONE, Crew
 from greffon.health import Health
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score
-from greffon.optim import set_rates
+from greffon.optim import clip, set_rates
 from greffon.randomness import derive
 from greffon.sharding import whole
 
@@ -94,7 +94,7 @@ def fit(
             share.backward()  # type: ignore[no-untyped-call]
             loss += score.loss.item() / targets
         loss, pair_loss = crew.total(loss, pair_loss)
-        gradient = whole(torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)).item()
+        gradient = whole(clip(model.parameters(), training.clip)).item()
         wrong = "" if health is None else health.judge(loss + pair_loss, gradient, training)
         for optimiser in optimisers:
             if not wrong:

@@ -8,11 +8,13 @@ state to save.
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from greffon.config import Training
 from greffon.nn.model import Model
@@ -46,10 +48,90 @@ class _Uncompiled(torch.optim.Optimizer):
     zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
 
 
-class AdamW(_Uncompiled, torch.optim.AdamW):
-    """`torch.optim.AdamW`."""
+ROWS = 4096
+"""Rows of an embedding that learn at once: their gradient stays in the cache."""
 
-    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+class AdamW(_Uncompiled, torch.optim.AdamW):
+    """`torch.optim.AdamW`, fused; a gradient can also be sparse, that of the few rows a batch has looked up.
+
+    The other rows learn just the same, from a gradient of zero: it is written out for some rows at a time.
+    """
+
+    _dense_step = inspect.unwrap(torch.optim.AdamW.step)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Take one step."""
+        found = [(group, p, p.grad) for group in self.param_groups for p in group["params"] if _by_rows(p)]
+        for _, p, _ in found:
+            p.grad = None
+        self._dense_step()
+        for group, p, grad in found:
+            self._step_rows(group, p, grad)
+            p.grad = grad
+
+    def _step_rows(self, group: dict[str, Any], p: nn.Parameter, grad: Tensor) -> None:
+        state = self.state[p]
+        if not state:
+            state |= {"step": torch.zeros(()), "exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+        grad = grad.coalesce()
+        places, values = grad.indices()[0], grad.values()
+        for first in range(0, len(p), ROWS):
+            rows = slice(first, first + ROWS)
+            some = slice(*torch.searchsorted(places, torch.tensor([first, first + ROWS])).tolist())
+            part = torch.zeros_like(p[rows]).index_copy_(0, places[some] - first, values[some])
+            adamw(
+                [p[rows]],
+                [part],
+                [state["exp_avg"][rows]],
+                [state["exp_avg_sq"][rows]],
+                [],
+                [state["step"].clone()],
+                fused=True,
+                amsgrad=False,
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                lr=group["lr"],
+                weight_decay=group["weight_decay"],
+                eps=group["eps"],
+                maximize=False,
+            )
+        state["step"] += 1
+
+
+def _by_rows(p: nn.Parameter) -> bool:
+    return p.grad is not None and p.grad.is_sparse
+
+
+VAST = 1 << 20
+"""Numbers of an embedding from which on its gradient is that of the rows looked up, where it can be."""
+
+
+def _look_up_rows(model: Model) -> None:
+    """Let vast embeddings have sparse gradients: not where a head borrows the matrix, nor in a crew, nor on a GPU."""
+    owners: Counter[Tensor] = Counter(p for _, p in model.named_parameters(remove_duplicate=False))
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            p = module.weight
+            vast = p.device.type == "cpu" and p.numel() >= VAST
+            module.sparse = vast and owners[p] == 1 and not torch.distributed.is_initialized()
+
+
+def clip(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
+    """Scale all gradients down until their norm is `most`; return the norm before."""
+    return torch.nn.utils.clip_grad_norm_([_bearer(p) for p in parameters], most)
+
+
+def _bearer(p: nn.Parameter) -> Tensor:
+    """Whatever has the numbers of a gradient as its own: of rows, each row once."""
+    if p.grad is None or not p.grad.is_sparse:
+        return p
+    p.grad = p.grad.coalesce()
+    values = p.grad.values()
+    bearer = torch.empty_like(values)
+    bearer.grad = values
+    return bearer
 
 
 class Muon(_Uncompiled):
@@ -90,6 +172,7 @@ def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimi
 
     Parameters of one depth form a group; the depth decides its rate and when it begins to learn.
     """
+    _look_up_rows(model)
     layers = model.body.shape.layers
     top = layers + 1
     shares: dict[bool, dict[tuple[int, float], list[nn.Parameter]]] = {False: {}, True: {}}
