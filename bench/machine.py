@@ -13,7 +13,17 @@ from typing import Any
 
 from bench.harness import ROOT, environment
 
-PACKAGES = ("torch", "transformers", "accelerate", "ctranslate2", "tokenizers", "tiktoken", "sentencepiece", "numpy")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "accelerate",
+    "ctranslate2",
+    "tokenizers",
+    "tiktoken",
+    "rustbpe",
+    "sentencepiece",
+    "numpy",
+)
 
 
 def facts(threads: int, folder: Path) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greffon.text import backends
-from greffon.text.backends import PATTERN, HuggingFace, learn_bpe
+from greffon.text.backends import BYTE_OF, PATTERN, HuggingFace
+from greffon.text.learning import learn_bpe
 from greffon.text.swift import Swift, swift
 
 pytest.importorskip("tiktoken", reason="needs tiktoken: pip install 'greffon[fast]'")
@@ -16,7 +17,7 @@ TEXTS = st.text(st.sampled_from("aabbc é'\n1!漢\u0301\U0001f389"), max_size=60
 
 
 def swift_of(backend: HuggingFace) -> Swift | None:
-    return swift(backend._tokenizer, PATTERN, backends._BYTE_OF)
+    return swift(backend._tokenizer, PATTERN, BYTE_OF)
 
 
 def by_the_library(backend: HuggingFace, texts: list[str]) -> list[list[int]]:

@@ -7,12 +7,12 @@ the six roles, nor files: that is `tokenizer.py`.
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import pre_tokenizers
 
 from greffon.errors import UserError
 from greffon.text.swift import Swift, swift
@@ -89,18 +89,18 @@ class HuggingFace:
 
     @cached_property
     def _swift(self) -> Swift | None:
-        return swift(self._tokenizer, PATTERN, _BYTE_OF) if self.kind == "bpe" else None
+        return swift(self._tokenizer, PATTERN, BYTE_OF) if self.kind == "bpe" else None
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text; long texts of ours in slices."""
-        slices = [_slices(text) if self.kind == "bpe" else [text] for text in texts]
-        flat = list(itertools.chain.from_iterable(slices))
+        parts = [slices(text) if self.kind == "bpe" else [text] for text in texts]
+        flat = list(itertools.chain.from_iterable(parts))
         if sum(map(len, flat)) >= MANY and self._swift is not None:
-            parts = iter(self._swift.encode_many(flat))
+            encoded = iter(self._swift.encode_many(flat))
         else:
-            encoded = self._tokenizer.encode_batch_fast(flat, add_special_tokens=False)
-            parts = iter([encoding.ids for encoding in encoded])
-        return [list(itertools.chain.from_iterable(itertools.islice(parts, len(cut)))) for cut in slices]
+            batch = self._tokenizer.encode_batch_fast(flat, add_special_tokens=False)
+            encoded = iter([encoding.ids for encoding in batch])
+        return [list(itertools.chain.from_iterable(itertools.islice(encoded, len(cut)))) for cut in parts]
 
     encode_targets = encode_many
 
@@ -110,8 +110,8 @@ class HuggingFace:
 
     def piece_bytes(self, piece: str) -> bytes:
         """The bytes of text that a piece stands for, by the tokenizer's decoder."""
-        if "ByteLevel" in self._decoder and all(character in _BYTE_OF for character in piece):
-            return bytes(_BYTE_OF[character] for character in piece)
+        if "ByteLevel" in self._decoder and all(character in BYTE_OF for character in piece):
+            return bytes(BYTE_OF[character] for character in piece)
         if "WordPiece" in self._decoder:
             return (piece.removeprefix("##") if piece.startswith("##") else " " + piece).encode()
         return metaspace_bytes(piece)
@@ -161,24 +161,6 @@ def sentencepiece_processor(model: bytes) -> Any:
     return SentencePieceProcessor(model_proto=model)
 
 
-def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
-    """Learn at most `vocabulary` ids, specials and bytes first; the same texts give the same bytes."""
-    learner = tokenizers.Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(tokenizers.Regex(PATTERN), "isolated")
-    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    learner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
-    learner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        min_frequency=1,
-        special_tokens=list(SPECIALS),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    learner.train_from_iterator((part for text in texts for part in _slices(text)), trainer)
-    return HuggingFace(learner.to_str().encode())
-
-
 def _refuse_impossible_merges(specification: dict[str, Any]) -> None:
     """Refuse merges that lack the prefix they should have: the library would end the process over them."""
     model = specification.get("model")
@@ -212,7 +194,7 @@ def _byte_alphabet() -> dict[str, int]:
     return printable | dict(zip(alphabet[len(printable) :], others, strict=True))
 
 
-_BYTE_OF = _byte_alphabet()
+BYTE_OF = _byte_alphabet()
 
 
 def metaspace_bytes(piece: str) -> bytes:
@@ -222,9 +204,9 @@ def metaspace_bytes(piece: str) -> bytes:
     return piece.replace("▁", " ").encode()
 
 
-def _slices(text: str) -> list[str]:
+def slices(text: str, size: int = SLICE) -> list[str]:
     """Cut a long text where PATTERN breaks anyway; short ones stay whole."""
     cuts = [0]
-    while len(text) - cuts[-1] > SLICE and (match := _SAFE_CUT.search(text, cuts[-1] + SLICE)):
+    while len(text) - cuts[-1] > size and (match := _SAFE_CUT.search(text, cuts[-1] + size)):
         cuts.append(match.end())
     return [text[begin:stop] for begin, stop in itertools.pairwise([*cuts, len(text)])]

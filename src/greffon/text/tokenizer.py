@@ -17,8 +17,9 @@ import numpy as np
 
 from greffon.errors import UserError
 from greffon.files import write_atomically
-from greffon.text.backends import SPECIALS, Backend, HuggingFace, SentencePiece, learn_bpe
+from greffon.text.backends import SPECIALS, Backend, HuggingFace, SentencePiece
 from greffon.text.imported import MARK, Imported
+from greffon.text.learning import learn_bpe
 
 ROLES = ("pad", "start", "end", "cls", "sep", "mask")
 FILES = (HuggingFace.file_name, SentencePiece.file_name, Imported.file_name)

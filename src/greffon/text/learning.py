@@ -1,0 +1,98 @@
+"""Learning byte-level BPE: the most frequent pair of neighbours becomes a token, again and again.
+
+`tokenizers` does it; where rustbpe is installed, and the text is large, rustbpe does, three times as fast. Both learn
+the same tokens, but for pairs that are equally frequent, of which each takes another one first. What comes out is the
+same kind of file.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from greffon.text.backends import BYTE_OF, PATTERN, SPECIALS, HuggingFace, slices
+
+LARGE = 1 << 20
+"""Characters from which on the swift learner is worth asking."""
+PIECE = 1 << 12
+"""Characters of a piece of text that it takes: with some thousand pieces at a time, memory stays flat."""
+TWICE = 256
+"""Tokens that it is asked for beside those wanted: now and then it learns one a second time, from other halves."""
+
+_CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
+
+
+def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
+    """Learn at most `vocabulary` ids, specials and bytes first; the same texts give the same bytes."""
+    large, pieces = _measured(piece for text in texts for piece in slices(text, PIECE))
+    merges = _swift_merges(pieces, vocabulary - len(SPECIALS) - len(BYTE_OF)) if large else None
+    learner = tokenizers.Tokenizer(models.BPE() if merges is None else _model(merges))
+    split = pre_tokenizers.Split(tokenizers.Regex(PATTERN), "isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    learner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
+    learner.decoder = decoders.ByteLevel()
+    if merges is not None:
+        learner.add_special_tokens(list(SPECIALS))
+        return HuggingFace(learner.to_str().encode())
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=1,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    learner.train_from_iterator(pieces, trainer)
+    return HuggingFace(learner.to_str().encode())
+
+
+def _measured(pieces: Iterable[str]) -> tuple[bool, Iterator[str]]:
+    """Say whether a text is large, and give it back whole."""
+    pieces = iter(pieces)
+    first: list[str] = []
+    size = 0
+    for piece in pieces:
+        first.append(piece)
+        size += len(piece)
+        if size >= LARGE:
+            break
+    return size >= LARGE, itertools.chain(first, pieces)
+
+
+def _swift_merges(pieces: Iterator[str], count: int) -> list[tuple[str, str]] | None:
+    """Learn so many merges by rustbpe, if it is installed; no text is taken if it is not."""
+    try:
+        from rustbpe import Tokenizer
+    except ImportError:
+        return None
+    learner = Tokenizer()
+    learner.train_from_iterator(pieces, len(BYTE_OF) + count + TWICE, pattern=PATTERN)
+    learnt = [bytes(token) for token, _ in sorted(learner.get_mergeable_ranks(), key=lambda entry: int(entry[1]))]
+    ranks: dict[bytes, int] = {token: rank for rank, token in enumerate(learnt[: len(BYTE_OF)])}
+    merges: list[tuple[str, str]] = []
+    for token in learnt[len(BYTE_OF) :]:
+        if token not in ranks and len(merges) < count:
+            left, right = _halves(token, ranks)
+            merges.append((_characters(left), _characters(right)))
+            ranks[token] = len(ranks)
+    return merges
+
+
+def _halves(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
+    """Find the two tokens that became one: what the merges before it make of its bytes."""
+    parts = [token[i : i + 1] for i in range(len(token))]
+    while len(parts) > 2:
+        first = min(range(len(parts) - 1), key=lambda i: ranks.get(parts[i] + parts[i + 1], len(ranks)))
+        parts[first : first + 2] = [parts[first] + parts[first + 1]]
+    return parts
+
+
+def _characters(token: bytes) -> str:
+    """A token as a byte-level vocabulary writes it."""
+    return "".join(_CHARACTER_OF[byte] for byte in token)
+
+
+def _model(merges: list[tuple[str, str]]) -> models.BPE:
+    """Specials, bytes, and what the merges make of them, in this order."""
+    tokens = (*SPECIALS, *sorted(BYTE_OF), *map("".join, merges))
+    return models.BPE(vocab={token: id for id, token in enumerate(tokens)}, merges=merges)

@@ -1,0 +1,94 @@
+import json
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from greffon.errors import UserError
+from greffon.text import learning
+from greffon.text.backends import PATTERN, HuggingFace
+from greffon.text.learning import learn_bpe
+
+rustbpe = pytest.importorskip("rustbpe", reason="needs rustbpe: pip install 'greffon[fast]'")
+
+TEXTS = st.lists(st.text(st.sampled_from("aabbc é'\n1!漢\u0301\U0001f389"), max_size=60), min_size=1, max_size=8)
+FRENCH = ["l'homme et l'enfant", "l'enfant dort, l'homme lit", "un homme, une femme, un enfant"]
+
+
+@pytest.fixture
+def swiftly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "LARGE", 1)
+
+
+def by_tokenizers(texts: list[str], vocabulary: int) -> HuggingFace:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "rustbpe", None)
+        return learn_bpe(texts, vocabulary)
+
+
+def by_rustbpe(texts: list[str], vocabulary: int) -> HuggingFace:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "LARGE", 1)
+        return learn_bpe(texts, vocabulary)
+
+
+@given(texts=TEXTS, size=st.integers(262, 330))
+@settings(max_examples=200, deadline=None)
+def test_texts_become_the_tokens_of_the_learner(texts: list[str], size: int) -> None:
+    learner = rustbpe.Tokenizer()
+    learner.train_from_iterator(iter(texts), size - 6, pattern=PATTERN)
+    learnt = [bytes(token) for token, _ in learner.get_mergeable_ranks()]
+    assume(len(learnt) == len(set(learnt)))  # a token learnt twice is kept once
+    backend = by_rustbpe([*texts, ""], size)
+    wanted = [[learnt[id] for id in learner.encode(text)] for text in texts]
+    pieces = {id: backend.piece_bytes(piece) for piece, id in backend.pieces.items()}
+    assert [[pieces[id] for id in ids] for ids in backend.encode_many(texts)] == wanted
+
+
+@given(texts=TEXTS, size=st.integers(262, 330))
+@settings(max_examples=200, deadline=None)
+def test_it_learns_as_many_tokens_as_the_library_and_every_text_survives(texts: list[str], size: int) -> None:
+    texts = [*texts, "."]
+    swift, library = by_rustbpe(texts, size), by_tokenizers(texts, size)
+    assert len(swift.pieces) == len(library.pieces)
+    assert [swift.decode(ids) for ids in swift.encode_many(texts)] == texts
+
+
+def test_without_ties_the_file_is_the_library_s_own() -> None:
+    texts = ["ab" * 9]
+    made = [json.loads(backend.serialised) for backend in (by_rustbpe(texts, 265), by_tokenizers(texts, 265))]
+    assert made[0]["model"]["merges"] == [["a", "b"], ["ab", "ab"], ["abab", "abab"]]
+    assert made[0] == made[1]
+
+
+def test_small_texts_are_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rustbpe, "Tokenizer", None)
+    assert learn_bpe(FRENCH, 300).serialised == by_tokenizers(FRENCH, 300).serialised
+
+
+def test_without_the_package_the_library_does_it(swiftly: None) -> None:
+    assert len(by_tokenizers(FRENCH, 280).pieces) == 280
+
+
+@pytest.mark.usefixtures("swiftly")
+def test_the_same_texts_give_the_same_bytes() -> None:
+    assert learn_bpe(FRENCH * 50, 300).serialised == learn_bpe(FRENCH * 50, 300).serialised
+
+
+@pytest.mark.usefixtures("swiftly")
+def test_a_text_that_cannot_be_read_is_told_as_it_is() -> None:
+    def texts() -> Iterator[str]:
+        yield from FRENCH
+        raise UserError("the file ends in the middle")
+
+    with pytest.raises(UserError, match="ends in the middle"):
+        learn_bpe(texts(), 300)
+
+
+def test_a_long_text_is_taken_in_pieces_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(FRENCH * 20)
+    whole = by_rustbpe([text], 300)
+    monkeypatch.setattr(learning, "PIECE", 50)
+    assert by_rustbpe([text], 300).serialised == whole.serialised
