@@ -1,6 +1,7 @@
 """From a text file to a masked body, and what it is good for: small but whole."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -243,13 +244,21 @@ def test_several_bodies_are_compared_in_one_report(
     )  # fmt: skip
     results = json.loads((made.path / "results.json").read_text())
     bodies = ["causal", "masked", "pairs"]
-    assert set(results["arms"]) == {"scratch", *bodies, *(f"frozen {b}" for b in bodies), "tfidf", "majority"}
+    fresh = ["scratch", "scratch masked", "scratch masked"]  # both look both ways
+    assert set(results["arms"]) == {*fresh, *bodies, *(f"frozen {b}" for b in bodies), "tfidf", "majority"}
+    assert results["scratch"] == dict(zip(bodies, fresh, strict=True))
     measured = {(d["a"], d["b"]) for d in results["differences"]}
+    assert {*zip(bodies, fresh, strict=True)} <= measured
+    for name, own in results["scratch"].items():
+        recipes = [Run.open(made.path / "arms" / arm / "seed-0").recipe for arm in (name, own)]
+        assert [recipe.origin != "" for recipe in recipes] == [True, False]
+        assert recipes[0].body == recipes[1].body
+        assert replace(recipes[0].shape, segments=0) == recipes[1].shape
     assert {("causal", "masked"), ("causal", "pairs"), ("masked", "pairs")} <= measured
     assert "Among the pretrained runs" in results["verdict"]
     assert 0.5 <= results["arms"]["frozen masked"]["test_accuracy"]["mean"] <= 1
     assert "frozen masked" in made.report.read_text()
-    told = "Scratch has the form of causal; masked, pairs differ from it in more than pretraining"
+    told = "scratch for causal, scratch masked for masked, scratch masked for pairs"
     assert told in made.report.read_text()
     labelled["test"].write_text(labelled["test"].read_text() + "\nLe chien dort,poil", encoding="utf-8")
     with pytest.raises(UserError, match="holds another comparison"):

@@ -66,7 +66,7 @@ def test_differences_reach_classes_and_mistakes(results, words):
     for entry in results["differences"]:
         assert f"+{100 * entry['mean']:.1f} points" in words
     assert "0.0001" in words
-    assert "Scratch's best mean validation accuracy is 79.0 %" in words
+    assert "Scratch's best mean validation accuracy: scratch 79.0 %" in words
     for score in results["arms"]["pretrained"]["per_class"].values():
         assert f"{score['precision']:.3f} {score['recall']:.3f} {score['f1']:.3f} {score['support']}" in words
     for row in results["arms"]["pretrained"]["confusion"]:

@@ -18,7 +18,7 @@ def run(predictions, probabilities=(0.9, 0.8, 0.7, 0.6), curve=None, chosen=1):
     return SeedOutcome(0, curve, chosen, list(predictions), list(probabilities), 42, 3.5)
 
 
-def small(arms, overlap=frozenset(), tfidf=(N, P, N, N)):
+def small(arms, overlap=frozenset(), tfidf=(N, P, N, N), scratch=None):
     yardstick = Yardstick("TF-IDF + logistic regression", 1.0, 0.5, list(tfidf), [[0.6, 0.4]] * 4, [N, P], 0.2)
     return assemble(
         arms,
@@ -30,6 +30,7 @@ def small(arms, overlap=frozenset(), tfidf=(N, P, N, N)):
         data={"train": 8},
         settings={},
         versions={},
+        scratch=scratch,
     )
 
 
@@ -119,12 +120,34 @@ def test_reach_is_the_first_epoch_at_scratchs_best():
             "scratch": [run(GOLD, curve=scores(0.5, 0.6, 0.75)), run(GOLD, curve=scores(0.5, 0.8, 0.7))],
         }
     )
-    assert results["reach_target"] == pytest.approx(0.725)
+    assert results["reach_target"] == {"scratch": pytest.approx(0.725)}
     assert results["reach"] == {
         "pretrained": {"epochs": 1, "seconds": 2.0},
         "poor": None,
         "scratch": {"epochs": 2, "seconds": 4.0},
     }
+
+
+def test_every_arm_is_measured_against_scratch_of_its_own_form():
+    results = small(
+        {
+            "scratch": [run(GOLD, curve=scores(0.5, 0.6))],
+            "scratch b": [run([N, N, N, N], curve=scores(0.5, 0.9))],
+            "a": [run(GOLD, curve=scores(0.5, 0.7))],
+            "b": [run(GOLD, curve=scores(0.5, 0.7))],
+        },
+        scratch={"a": "scratch", "b": "scratch b"},
+    )
+    pairs = [(entry["a"], entry["b"]) for entry in results["differences"]]
+    assert pairs[:3] == [("a", "scratch"), ("b", "scratch b"), ("a", "b")]
+    assert [(entry["a"], entry["b"]) for entry in results["differences"] if entry["b"] == "tfidf"] == [
+        (name, "tfidf") for name in ("a", "b", "scratch", "scratch b")
+    ]
+    assert results["reach_target"] == {"scratch": 0.6, "scratch b": 0.9}
+    assert results["reach"]["a"] == {"epochs": 1, "seconds": 2.0}
+    assert results["reach"]["b"] is None
+    assert "b could not be told apart from scratch b: +50.0 points" in results["verdict"]
+    assert "a could not be told apart from scratch: +0.0 points" in results["verdict"]
 
 
 def test_an_arm_with_too_few_predictions_is_our_own_mistake():

@@ -27,8 +27,6 @@ from greffon.text.splits import load_splits
 from greffon.train import Interrupted
 from greffon.train import train as carry_out
 
-SCRATCH = "scratch"
-
 
 @dataclass(frozen=True)
 class Arm:
@@ -43,6 +41,7 @@ class Arm:
 def make_arms(
     path: Path,
     sources: Mapping[str, Run],
+    fresh: Mapping[str, str],
     data: Data,
     sizes: Sequence[int],
     seeds: int,
@@ -51,15 +50,17 @@ def make_arms(
     unfreeze: bool,
     settings: Mapping[str, Any],
 ) -> Iterator[Arm]:
-    """Lay out one run for each arm, seed and number of labels; those that are there are kept."""
-    first = next(iter(sources.values()))
+    """Lay out one run for each arm, seed and number of labels; those that are there are kept.
+
+    `fresh` names the scratch arms, and for each a source whose form it has.
+    """
+    bodies = [*((own, sources[name], True) for own, name in fresh.items()), *((*s, False) for s in sources.items())]
     for size in (0, *sizes):
         limited = replace(data, limit=size)
         splits = load_splits(limited)
         for seed in range(seeds):
-            for name, source in ((SCRATCH, first), *sources.items()):
+            for name, source, scratch in bodies:
                 folder = path / "arms" / name / (f"seed-{seed}" + (f"-labels-{size}" if size else ""))
-                scratch = name == SCRATCH
                 recipe = graft_recipe(
                     source,
                     limited,

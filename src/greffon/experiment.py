@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from greffon.arms import SCRATCH, Arm, make_arms, outcome, train_all
+from greffon.arms import Arm, make_arms, outcome, train_all
 from greffon.config import Data
 from greffon.embedding import embed
 from greffon.errors import UserError
 from greffon.figures import accuracy_figure, labels_figure, save
 from greffon.files import sha256, write_atomically
 from greffon.finetuning import check, check_body, graft_recipe, labelled_data
-from greffon.lint import Finding, overlap
+from greffon.lint import overlap
 from greffon.locks import empty_directory, own_directory
 from greffon.progress import say
 from greffon.report import report
@@ -37,11 +37,12 @@ from greffon.run import Run, read_json, write_json
 from greffon.statistics import accuracy_interval
 from greffon.text.corpora import Labelled
 from greffon.text.splits import Splits, load_splits
+from greffon.verdict import SCRATCH, is_scratch
 from greffon.yardstick import FROZEN, Yardstick, frozen, frozen_name, majority, tfidf
 
 HIDDEN = ("data", "weights", "contents")
 """What identifies a comparison, but tells a reader nothing that does not stand elsewhere."""
-RESERVED = {SCRATCH, "pretrained", "tfidf", "majority"}
+RESERVED = {"pretrained", "tfidf", "majority"}
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,12 @@ def compare(
     first = next(iter(sources.values()))
     findings = check(splits, first, settings.get("context") or first.recipe.shape.context)
     findings += [finding for source in sources.values() for finding in check_body(source)]
-    findings += check_forms(sources)
     for finding in findings:
         tell(f"{finding.severity}: {finding.message}")
+    own = scratches(sources)
+    if len({*own.values()}) > 1:
+        told = ", ".join(f"{scratch} for {name}" for name, scratch in own.items())
+        tell(f"the runs differ in form (direction, shape or tokenizer); each form is also trained from scratch: {told}")
     sizes = label_sizes(labels, len(splits.train), tell)
     parts = {"train": data.train, "valid": data.valid, "test": data.test}
     files = {name: part[0] for name, part in parts.items() if part}
@@ -121,10 +125,13 @@ def compare(
     path = Path(out)
     with own_directory(path, "comparison.json"):
         ask(path, asked, force)
-        arms = list(make_arms(path, sources, data, sizes, seeds, epochs, adapt, unfreeze, settings))
+        fresh = {scratch: name for name, scratch in reversed(own.items())}
+        arms = list(make_arms(path, sources, fresh, data, sizes, seeds, epochs, adapt, unfreeze, settings))
         train_all(arms, jobs, tell)
         bodies = frozen_vectors(sources, splits)
-        results = gather(arms, bodies, splits, data, sizes, [asdict(finding) for finding in findings], asked, seeds)
+        results = gather(
+            arms, bodies, splits, data, sizes, [asdict(finding) for finding in findings], asked, seeds, own
+        )
         write_json(path / "results.json", results)
         write_atomically(path / "report.html", report(results).encode())
         save(accuracy_figure(results), path / "accuracy.png")
@@ -140,30 +147,27 @@ def name_sources(runs: Sequence[Run]) -> dict[str, Run]:
     if len(runs) == 1:
         return {"pretrained": runs[0]}
     named = {run.name: run for run in runs}
-    if len(named) < len(runs) or any(name in RESERVED or name.startswith(FROZEN) for name in named):
+    taken = [name for name in named if name in RESERVED or name.startswith(FROZEN) or is_scratch(name)]
+    if len(named) < len(runs) or taken:
         raise UserError(
-            f"runs that are compared need names of their own, other than {', '.join(sorted(RESERVED))} and "
-            f"{FROZEN} …; rename a directory"
+            f"runs that are compared need names of their own, other than {', '.join(sorted(RESERVED))}, {SCRATCH} … "
+            f"and {FROZEN} …; rename a directory"
         )
     return named
 
 
-def check_forms(sources: Mapping[str, Run]) -> list[Finding]:
-    """Tell which runs have another form than scratch: what sets them apart from it is not pretraining alone."""
+def scratches(sources: Mapping[str, Run]) -> dict[str, str]:
+    """Name the scratch arm of each run: one for every form, that of the first run without any addition."""
 
     def form(run: Run) -> tuple[object, ...]:
         recipe = run.recipe
-        return recipe.body, replace(recipe.shape, dropout=0.0), recipe.tokenizer_digest
+        shape = replace(recipe.shape, dropout=0.0, segments=0)  # what does not matter to a text that stands alone
+        return recipe.body, shape, recipe.tokenizer_digest
 
-    first = next(iter(sources))
-    unlike = [name for name, run in sources.items() if form(run) != form(sources[first])]
-    if not unlike:
-        return []
-    message = (
-        f"Scratch has the form of {first}; {', '.join(unlike)} differ{'s' * (len(unlike) == 1)} from it in more than "
-        "pretraining (direction, shape or tokenizer). For what pretraining brought, compare each of them alone."
-    )
-    return [Finding("warning", "other-form", message)]
+    names: dict[tuple[object, ...], str] = {}
+    return {
+        name: names.setdefault(form(run), f"{SCRATCH} {name}" if names else SCRATCH) for name, run in sources.items()
+    }
 
 
 def label_sizes(labels: Sequence[int], available: int, tell: Callable[[str], None]) -> list[int]:
@@ -232,6 +236,7 @@ def gather(
     findings: list[dict[str, Any]],
     asked: Mapping[str, Any],
     seeds: int,
+    own: Mapping[str, str],
 ) -> dict[str, Any]:
     """Bring everything together in the form of results.json."""
     texts, gold = [e.text for e in splits.test], [e.label for e in splits.test]
@@ -270,4 +275,5 @@ def gather(
             **{name: importlib.metadata.version(name) for name in ("greffon", "torch", "numpy", "scikit-learn")},
         },
         label_curve=curve or None,
+        scratch=own,
     )

@@ -4,11 +4,13 @@ Each takes `dark` and `width` (inches), because the report shows the same figure
 dark screen. How things look stands in `drawing.py`.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from greffon.drawing import LINES, Name, Style, canvas, finish, inks, pad, save
+from greffon.verdict import is_scratch
 from greffon.yardstick import FROZEN, frozen_name
 
 if TYPE_CHECKING:
@@ -85,7 +87,9 @@ def labels_figure(results: dict[str, Any], dark: bool = False, width: float = _W
 
 def _styles(arms: dict[str, Any]) -> Iterator[tuple[str, Style]]:
     """Arms with their styles, pretrained ones first: a lone `pretrained` always looks the same."""
-    fixed = {"scratch": _SCRATCH, "tfidf": _TFIDF, "majority": _MAJORITY}
+    fresh = [name for name in arms if is_scratch(name)]
+    fixed = {name: replace(_SCRATCH, marker=marker) for name, marker in zip(fresh, itertools.cycle("sDv^"))}
+    fixed |= {"tfidf": _TFIDF, "majority": _MAJORITY}
     bodies = [name for name in arms if name not in fixed and not name.startswith(FROZEN)]
     for index, name in enumerate(bodies):
         style = _PRETRAINED[index % len(_PRETRAINED)]

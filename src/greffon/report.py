@@ -2,8 +2,9 @@
 
 The schema (accuracies and differences are shares between 0 and 1):
 
-    arms         {name: arm}; names: scratch, pretrained (or the runs' names), frozen (or frozen NAME:
-                 logistic regression on the body's vectors), tfidf, majority
+    arms         {name: arm}; names: scratch (and scratch NAME, where the run NAME has another form), pretrained
+                 (or the runs' names), frozen (or frozen NAME: logistic regression on the body's vectors), tfidf,
+                 majority
       kind             "neural" or "classical"
       test_accuracy    {mean, interval: [low, high], by_seed: […]}
       valid_accuracy   the same; interval is null, because epoch and C were chosen for this figure
@@ -19,8 +20,9 @@ The schema (accuracies and differences are shares between 0 and 1):
       without_overlap  test accuracy without the texts that train holds too, or null
     differences  [{a, b, mean, interval, p}]: accuracy of a minus that of b, on the same texts
     yardstick    {name, accuracy, interval, c, valid_accuracy, seconds} or null
-    reach        {arm: {epochs, seconds} or null}: until scratch's best mean validation accuracy
-    reach_target that accuracy, or null
+    scratch      {pretrained arm: the scratch arm of its form}
+    reach        {arm: {epochs, seconds} or null}: until its scratch's best mean validation accuracy
+    reach_target {scratch arm: that accuracy}
     verdict      the verdict in plain words
     labels       the classes, in order
     label_curve  {arm: [{labels, mean, interval}]} or null
@@ -39,11 +41,12 @@ from greffon.page import Html, cards, confusion_table, forest, page, picture, se
 from greffon.verdict import (
     Results,
     find_difference,
-    neural_arms,
     outcome,
+    own_scratch,
     p_value,
     percent,
     points,
+    pretrained_arms,
     verdict,
     verdict_sentences,
 )
@@ -79,8 +82,7 @@ def report(results: Results) -> str:
 
 
 def _verdict(results: Results) -> Html:
-    main = [name for name in neural_arms(results) if name != "scratch"]
-    entries = [find_difference(results, name, "scratch") for name in main]
+    entries = [find_difference(results, name, own_scratch(results, name)) for name in pretrained_arms(results)]
     kinds = {outcome(entry) for entry in entries if entry is not None}
     kind = kinds.pop() if len(kinds) == 1 else "even"
     return tag("section", *(tag("p", line) for line in verdict_sentences(results)), kind=f"verdict {kind}")
@@ -120,8 +122,9 @@ def _arms(results: Results) -> Html:
     if any(name.startswith(FROZEN) for name in results["arms"]):
         note += " Frozen: logistic regression on the vectors that the body makes of the texts before any fine-tuning."
     bodies = results.get("pretraining", {})
-    if len(bodies) > 1:
-        note += f" Scratch has the form of {next(iter(bodies))}."
+    if len(set(results["scratch"].values())) > 1:
+        told = ", ".join(f"{own} for {name}" for name, own in results["scratch"].items())
+        note += f" Each form (direction, shape, tokenizer) has a scratch arm of its own: {told}."
     if bodies:
         times = {name: "imported" if seconds is None else _seconds(seconds) for name, seconds in bodies.items()}
         took = ", ".join(f"{name} {told}" for name, told in times.items())
@@ -160,10 +163,11 @@ def _reach(results: Results) -> Html:
     for name, entry in results["reach"].items():
         reached = [str(entry["epochs"]), _seconds(entry["seconds"])] if entry else ["not reached", "–"]
         rows.append([name, *reached])
-    target = percent(results["reach_target"])
+    targets = ", ".join(f"{name} {percent(target)}" for name, target in results["reach_target"].items())
+    own = "it" if len(results["reach_target"]) == 1 else "that of its form"
     return section(
         "How soon scratch's best is reached",
-        tag("p", f"Scratch's best mean validation accuracy is {target}. Until an arm's mean reaches it:"),
+        tag("p", f"Scratch's best mean validation accuracy: {targets}. Until an arm's mean reaches {own}:"),
         table(["arm", "epochs", "time"], rows),
         tag("p", "Time of fine-tuning; pretraining is not counted.", kind="note"),
     )

@@ -19,7 +19,7 @@ from greffon.statistics import (
     paired_difference,
     per_class,
 )
-from greffon.verdict import Results, verdict
+from greffon.verdict import SCRATCH, Results, is_scratch, verdict
 from greffon.yardstick import Yardstick
 
 _MISTAKES = 10
@@ -61,8 +61,14 @@ def assemble(
     versions: Mapping[str, str],
     label_curve: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     pretraining: Mapping[str, float | None] | None = None,
+    scratch: Mapping[str, str] | None = None,
 ) -> Results:
-    """Everything that `results.json` holds; `overlap` are the test texts that also stand in train."""
+    """Everything that `results.json` holds.
+
+    `overlap` are the test texts that also stand in train; `scratch` says which scratch arm has the form of each
+    pretrained one.
+    """
+    scratch = {name: (scratch or {}).get(name, SCRATCH) for name in arms if not is_scratch(name)}
     answers = {name: [outcome.predictions for outcome in outcomes] for name, outcomes in arms.items()}
     answers |= {name: [yardstick.predictions] for name, yardstick in classical.items()}
     correct = {name: correctness(predictions, gold) for name, predictions in answers.items()}
@@ -82,9 +88,10 @@ def assemble(
             | _fitting(yardstick)
             | {"mistakes": _mistakes([(yardstick.predictions, confidence)], gold, test_texts)}
         )
-    results["differences"] = _differences(correct, list(arms))
+    results["differences"] = _differences(correct, list(arms), scratch)
+    results["scratch"] = dict(scratch)
     results["yardstick"] = _yardstick(results["arms"], classical)
-    results["reach"], results["reach_target"] = _reach(arms)
+    results["reach"], results["reach_target"] = _reach(arms, scratch)
     results["labels"] = list(labels)
     results["label_curve"] = (
         {name: [dict(point) for point in curve] for name, curve in label_curve.items()} if label_curve else None
@@ -202,12 +209,12 @@ def _mistakes(
     return [mistake for *_, mistake in sorted(found, key=lambda entry: entry[:2])[:_MISTAKES]]
 
 
-def _differences(correct: Mapping[str, Correct], neural: Sequence[str]) -> list[dict[str, Any]]:
-    """Each pretrained arm − scratch, one pretrained − another, every neural arm − tfidf, scratch last."""
-    pretrained = [name for name in neural if name != "scratch"]
-    pairs = [(name, "scratch") for name in pretrained]
-    pairs += itertools.combinations(pretrained, 2)
-    pairs += [(name, "tfidf") for name in [*pretrained, "scratch"]]
+def _differences(
+    correct: Mapping[str, Correct], neural: Sequence[str], scratch: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Each pretrained arm − its scratch, one pretrained − another, every neural arm − tfidf, scratch last."""
+    pairs = [*scratch.items(), *itertools.combinations(scratch, 2)]
+    pairs += [(name, "tfidf") for name in sorted(neural, key=is_scratch)]
     entries = []
     for a, b in pairs:
         if a in correct and b in correct:
@@ -231,18 +238,23 @@ def _yardstick(arms: Mapping[str, Any], classical: Mapping[str, Yardstick]) -> d
 
 
 def _reach(
-    arms: Mapping[str, Sequence[SeedOutcome]],
-) -> tuple[dict[str, dict[str, Any] | None], float | None]:
-    """When each arm's mean validation accuracy first reaches scratch's best; None if it never does."""
-    if "scratch" not in arms:
-        return {}, None
-    target = max(float(np.mean([s.valid for s in scores])) for scores in _by_epoch(arms["scratch"]).values())
+    arms: Mapping[str, Sequence[SeedOutcome]], scratch: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Any] | None], dict[str, float]]:
+    """When each arm's mean validation accuracy first reaches its scratch's best; None if it never does."""
+    targets = {
+        name: max(float(np.mean([s.valid for s in scores])) for scores in _by_epoch(outcomes).values())
+        for name, outcomes in arms.items()
+        if is_scratch(name)
+    }
     reach: dict[str, dict[str, Any] | None] = {}
     for name, outcomes in arms.items():
+        target = targets.get(scratch.get(name, name))
+        if target is None:
+            continue
         reach[name] = None
         for epoch, scores in _by_epoch(outcomes).items():
             if float(np.mean([score.valid for score in scores])) >= target - 1e-12:
                 seconds = float(np.mean([score.seconds for score in scores]))
                 reach[name] = {"epochs": epoch, "seconds": seconds}
                 break
-    return reach, target
+    return reach, targets

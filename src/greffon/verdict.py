@@ -8,6 +8,8 @@ from typing import Any
 Results = dict[str, Any]
 
 TFIDF = "TF-IDF + logistic regression"
+SCRATCH = "scratch"
+"""The arm with fresh weights; where forms differ there are more, `scratch NAME`, each of the form of the run NAME."""
 
 
 def verdict(results: Results) -> str:
@@ -30,6 +32,22 @@ def verdict_sentences(results: Results) -> list[str]:
 def neural_arms(results: Results) -> list[str]:
     """The arms that were trained over epochs, in the order of the results."""
     return [name for name, arm in results["arms"].items() if arm["kind"] == "neural"]
+
+
+def pretrained_arms(results: Results) -> list[str]:
+    """The arms whose bodies were pretrained."""
+    return [name for name in neural_arms(results) if not is_scratch(name)]
+
+
+def is_scratch(name: str) -> bool:
+    """Whether an arm is one with fresh weights."""
+    return name.partition(" ")[0] == SCRATCH
+
+
+def own_scratch(results: Results, name: str) -> str:
+    """The scratch arm that has the form of a pretrained arm."""
+    own: str = results.get("scratch", {}).get(name, SCRATCH)
+    return own
 
 
 def outcome(difference: dict[str, Any]) -> str:
@@ -70,8 +88,7 @@ def find_difference(results: Results, a: str, b: str) -> dict[str, Any] | None:
 
 def _against_scratch(results: Results) -> str:
     """One clause for each pretrained arm, the largest difference first."""
-    pretrained = [name for name in neural_arms(results) if name != "scratch"]
-    measured = [(name, find_difference(results, name, "scratch")) for name in pretrained]
+    measured = [(name, find_difference(results, name, own_scratch(results, name))) for name in pretrained_arms(results)]
     known = sorted(
         ((name, entry) for name, entry in measured if entry is not None),
         key=lambda pair: (-pair[1]["mean"], pair[0]),
@@ -85,9 +102,9 @@ def _against_scratch(results: Results) -> str:
         evidence = f"({_evidence(entry)}, {_size(results, name)})"
         clauses.append(
             {
-                "above": f"{who} helped: {by} over scratch {evidence}",
-                "below": f"{who} hurt: {by} against scratch {evidence}",
-                "even": f"{who} could not be told apart from scratch: {by} {evidence}",
+                "above": f"{who} helped: {by} over {entry['b']} {evidence}",
+                "below": f"{who} hurt: {by} against {entry['b']} {evidence}",
+                "even": f"{who} could not be told apart from {entry['b']}: {by} {evidence}",
             }[outcome(entry)]
         )
     start = "Pretraining, run by run: " if len(known) > 1 else ""
@@ -96,7 +113,7 @@ def _against_scratch(results: Results) -> str:
 
 def _against_each_other(results: Results) -> str:
     """Where several runs are compared, the best of them, chosen on validation, against each other one."""
-    pretrained = [name for name in neural_arms(results) if name != "scratch"]
+    pretrained = pretrained_arms(results)
     if len(pretrained) < 2:
         return ""
     best, equals = _best_on_validation(results, pretrained)
