@@ -16,12 +16,14 @@ import pytest
 import torch
 
 import greffon
+from greffon.cli import run as command
 from greffon.config import Training
 from greffon.errors import UserError
 from greffon.finetuning import ADAPTED, check_body
 from greffon.nn.body import Decoder
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
+from greffon.nn.packed import can_round
 from greffon.predict import probabilities
 from greffon.randomness import generator
 from greffon.run import Run
@@ -114,6 +116,29 @@ def test_a_text_is_classified_the_same_alone_and_in_company(body: Run, data: Pat
     together = probabilities(run, examples)
     alone = np.concatenate([probabilities(run, [example]) for example in examples[:10]])
     np.testing.assert_allclose(together[:10], alone, atol=1e-5)
+
+
+@pytest.mark.skipif(not can_round(), reason="this PyTorch cannot multiply 8-bit integers")
+def test_whole_numbers_classify_nearly_the_same(
+    body: Run, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = finetune(body, data, tmp_path / "run", epochs=3)
+    examples = labelled(data / "test.csv")
+    exact, rounded = probabilities(run, examples), probabilities(run, examples, int8=True)
+    assert not np.array_equal(exact, rounded)
+    np.testing.assert_allclose(rounded, exact, atol=0.05)
+    alone = np.concatenate([probabilities(run, [example], int8=True) for example in examples[:10]])
+    np.testing.assert_allclose(rounded[:10], alone, atol=1e-4)
+    assert np.array_equal(probabilities(run, examples), exact)  # the model that is kept in full is another one
+    scores = [greffon.evaluate(run, data / "test.csv", int8=int8)["accuracy"] for int8 in (False, True)]
+    assert scores[0] == pytest.approx(scores[1], abs=0.05)
+    capsys.readouterr()
+    command(["classify", str(run.path), "Le livre est superbe", "--int8", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert said["label"] == greffon.classify(run, "Le livre est superbe")[0].label
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    with pytest.raises(UserError, match="leave out --int8"):
+        greffon.classify(run, "Le livre est superbe", int8=True)
 
 
 def test_a_frozen_body_does_not_change(body: Run, data: Path, tmp_path: Path) -> None:

@@ -295,8 +295,10 @@ def test_a_run_that_is_no_translator_says_what_it_is(run: Run, corpus: Path, tmp
         greffon.translate(causal, "Bonjour")
     with pytest.raises(UserError, match="is a causal run, no translator; give it one FILE"):
         greffon.evaluate(causal, source=corpus, target=corpus)
-    with pytest.raises(UserError, match="--backend and --int8 are for translators"):
+    with pytest.raises(UserError, match="--int8 is for classifiers and translators"):
         greffon.evaluate(causal, corpus, int8=True)
+    with pytest.raises(UserError, match="--backend is for translators"):
+        greffon.evaluate(causal, corpus, backend="ctranslate2")
     with pytest.raises(UserError, match="is a seq2seq run and cannot generate"):
         greffon.generate(run, "Bonjour")
     with pytest.raises(UserError, match="is a translator; give a run with one body"):

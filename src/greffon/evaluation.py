@@ -43,10 +43,12 @@ def evaluate(
             backend=backend,
             int8=int8,
         )
-    if backend != "torch" or int8:
-        raise UserError(f"{run.path} is a {run.recipe.objective} run; --backend and --int8 are for translators")
+    if backend != "torch":
+        raise UserError(f"{run.path} is a {run.recipe.objective} run; --backend is for translators")
+    if int8 and run.recipe.objective != "classify":
+        raise UserError(f"{run.path} is a {run.recipe.objective} run; --int8 is for classifiers and translators")
     if source is not None or target is not None:
         raise UserError(f"{run.path} is a {run.recipe.objective} run, no translator; give it one FILE")
     if file is None:
         raise UserError("nothing to score the run on; give a FILE")
-    return predict.evaluate(run, file, text_column=text_column, label_column=label_column)
+    return predict.evaluate(run, file, text_column=text_column, label_column=label_column, int8=int8)

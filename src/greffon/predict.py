@@ -14,6 +14,7 @@ from greffon.decode import Draw, Sampling, generate_tokens
 from greffon.errors import UserError, did_you_mean
 from greffon.jobs import LabelledTexts, language_scores
 from greffon.nn.model import Model
+from greffon.nn.packed import can_round
 from greffon.objectives.classify import class_probabilities
 from greffon.run import Run
 from greffon.runtime import keep_memory
@@ -22,19 +23,26 @@ from greffon.text.corpora import Labelled, labelled
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, changed: int, packed: bool) -> Model:
+def _load(path: Path, changed: int, packed: bool, int8: bool) -> Model:
     model = Run.open(path).load_model()
     if packed:
         model.pack()
+    if int8:
+        model.round()
     return model
 
 
-def load(run: Run, *, packed: bool = False) -> Model:
-    """Load a run's model once, until its file changes; to write token by token, with its maps packed."""
+def load(run: Run, *, packed: bool = False, int8: bool = False) -> Model:
+    """Load a run's model once, until its file changes.
+
+    To write token by token, with its maps packed; to read fast and nearly the same, with its body in 8-bit integers.
+    """
+    if int8 and not can_round():
+        raise UserError("PyTorch cannot compute in 8-bit integers on this machine; leave out --int8")
     keep_memory()
     file = run.path / "model.safetensors"
     changed = file.stat().st_mtime_ns if file.is_file() else 0
-    return _load(run.path.resolve(), changed, packed) if changed else run.load_model()
+    return _load(run.path.resolve(), changed, packed, int8) if changed else run.load_model()
 
 
 @dataclass(frozen=True)
@@ -46,8 +54,11 @@ class Classification:
     probabilities: dict[str, float]
 
 
-def classify(run: str | Path | Run, texts: str | Sequence[str]) -> list[Classification]:
-    """Label texts with a fine-tuned run: `classify("runs/reviews", "Un beau livre.")[0].label`."""
+def classify(run: str | Path | Run, texts: str | Sequence[str], *, int8: bool = False) -> list[Classification]:
+    """Label texts with a fine-tuned run: `classify("runs/reviews", "Un beau livre.")[0].label`.
+
+    With `int8` the body computes in 8-bit integers: faster, with slightly other probabilities.
+    """
     run = classifier(run)
     texts = [texts] if isinstance(texts, str) else list(texts)
     if not texts:
@@ -56,15 +67,15 @@ def classify(run: str | Path | Run, texts: str | Sequence[str]) -> list[Classifi
     examples = [Labelled(text, label="", line=0) for text in texts]
     return [
         Classification(text, labels[int(np.argmax(row))], dict(zip(labels, row.tolist(), strict=True)))
-        for text, row in zip(texts, probabilities(run, examples), strict=True)
+        for text, row in zip(texts, probabilities(run, examples, int8=int8), strict=True)
     ]
 
 
-def probabilities(run: Run, examples: Sequence[Labelled]) -> np.ndarray:
+def probabilities(run: Run, examples: Sequence[Labelled], *, int8: bool = False) -> np.ndarray:
     """Return the probability of each class for each text: (N, C)."""
     texts = LabelledTexts(run.recipe, run.tokenizer)
     batches, order = texts.in_order(texts.encode(examples))
-    found = class_probabilities(load(run), batches).numpy().astype(np.float64)
+    found = class_probabilities(load(run, int8=int8), batches).numpy().astype(np.float64)
     out = np.empty_like(found)
     out[order] = found
     return out
@@ -82,7 +93,12 @@ def classifier(run: str | Path | Run) -> Run:
 
 
 def evaluate(
-    run: str | Path | Run, file: str | Path, *, text_column: str = "text", label_column: str = "label"
+    run: str | Path | Run,
+    file: str | Path,
+    *,
+    text_column: str = "text",
+    label_column: str = "label",
+    int8: bool = False,
 ) -> dict[str, Any]:
     """Score a run on a file: accuracy for a classifier, loss and bits per byte for a language model.
 
@@ -90,13 +106,13 @@ def evaluate(
     """
     run = Run.open(run)
     if run.recipe.objective == "classify":
-        return _evaluate_classes(run, labelled(Path(file), text_column, label_column), file)
+        return _evaluate_classes(run, labelled(Path(file), text_column, label_column), file, int8)
     if run.recipe.objective == "body":
         raise UserError(f"{run.path} has no head that could be scored; fine-tune it with `greffon finetune {run.path}`")
     return language_scores(load(run), run.recipe, run.tokenizer, file, text_column)
 
 
-def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path) -> dict[str, Any]:
+def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path, int8: bool) -> dict[str, Any]:
     labels = run.recipe.labels
     for example in examples:
         if example.label not in labels:
@@ -105,7 +121,7 @@ def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path) 
                 f"{did_you_mean(example.label, labels)}"
             )
     gold = [example.label for example in examples]
-    found = [labels[i] for i in probabilities(run, examples).argmax(axis=1)]
+    found = [labels[i] for i in probabilities(run, examples, int8=int8).argmax(axis=1)]
     right = sum(a == b for a, b in zip(gold, found, strict=True))
     return {
         "accuracy": right / len(gold),

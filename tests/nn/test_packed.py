@@ -11,10 +11,11 @@ from greffon.nn.body import Decoder
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
-from greffon.nn.packed import FEW, LARGE, VAST, Halved, Packed, can_halve, can_pack, pack_maps
+from greffon.nn.packed import FEW, LARGE, VAST, Halved, Packed, Rounded, can_halve, can_pack, can_round, pack_maps
 
 here = pytest.mark.skipif(not can_pack(torch.zeros(LARGE, 1)), reason="this PyTorch comes without oneDNN")
 halves = pytest.mark.skipif(not can_halve(torch.zeros(VAST, 1)), reason="this PyTorch cannot read half precision fast")
+rounds = pytest.mark.skipif(not can_round(), reason="this PyTorch cannot multiply 8-bit integers")
 MAPS = {
     "width": st.integers(1, 40),
     "outputs": st.integers(1, 300),
@@ -103,7 +104,36 @@ def test_a_vast_head_is_halved_for_a_few_rows(monkeypatch: pytest.MonkeyPatch) -
 
 def test_nothing_is_halved_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "VAST", 1)
-    monkeypatch.setattr(packed, "HALVING", ())
+    monkeypatch.setattr(packed, "ENGINES", ())
     head = VocabularyHead(8, 30)
     head.pack()
     assert head.halved is None
+
+
+@rounds
+@given(rows=st.integers(1, 70), **MAPS)
+def test_whole_numbers_are_off_by_half_a_step_each(rows: int, width: int, outputs: int, bias: bool, seed: int) -> None:
+    torch.manual_seed(seed)
+    x, weight, added = torch.randn(rows, width), torch.randn(outputs, width), torch.randn(outputs) if bias else None
+    x[0] = 0
+    found = Rounded(weight, added)(x)
+    largest = x.abs().amax(dim=1, keepdim=True) * weight.abs().amax(dim=1)
+    off = (found - F.linear(x, weight, added)).abs()
+    assert (off <= width * largest * (1 / 127 + 1 / (4 * 127**2)) + 1e-4).all()
+    assert torch.equal(found[0], torch.zeros(outputs) if added is None else added)
+    assert torch.equal(Rounded(weight, added)(x.unsqueeze(0))[0], found)
+    assert torch.equal(Rounded(weight, added)(x[-1:])[0], found[-1])
+
+
+@rounds
+def test_a_body_in_whole_numbers_computes_nearly_the_same() -> None:
+    torch.manual_seed(0)
+    shape = Shape(layers=2, width=64, heads=2, feed_forward=128, context=24)
+    model = Model(Decoder(shape, 40), VocabularyHead(64, 40)).eval()
+    tokens = torch.randint(40, (3, 11))
+    with torch.no_grad():
+        wanted = model(tokens)
+        model.round()
+        found = model(tokens)
+    assert not torch.equal(found, wanted)
+    assert (found - wanted).norm() / wanted.norm() < 0.03

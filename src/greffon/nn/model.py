@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from greffon.nn.body import Body
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
-from greffon.nn.packed import pack_maps
+from greffon.nn.packed import pack_maps, round_maps
 
 
 class Model(nn.Module):
@@ -31,3 +31,7 @@ class Model(nn.Module):
         pack_maps(self)
         if isinstance(self.head, VocabularyHead):
             self.head.pack()
+
+    def round(self) -> None:
+        """Let the body compute in 8-bit integers; afterwards the model is for reading alone."""
+        round_maps(self.body)

@@ -1,9 +1,11 @@
-"""Maps that no longer change, laid out in memory once: a few rows of states then meet them fast.
+"""Maps that no longer change, laid out in memory once or rounded: states then meet them fast.
 
 PyTorch's own product lays the matrix out anew each time it is called; between a whole vocabulary and a few
 rows, that takes longer than the product. oneDNN, which comes with PyTorch for most CPUs, can do it beforehand.
 Where it is missing, and on other devices, a map stays as it is.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -45,13 +47,13 @@ VAST = 1 << 22
 """Numbers of a matrix that no longer fits beside the rest in a core's cache."""
 EXACT = 64
 """Tokens whose logits are computed in full, the highest ones."""
-HALVING = ("x86", "fbgemm")
-"""The parts of PyTorch that can read half precision as fast as its bytes come."""
+ENGINES = ("x86", "fbgemm")
+"""The parts of PyTorch that can compute with fewer bits as fast as their bytes come."""
 
 
 def can_halve(weight: Tensor) -> bool:
     """Whether a matrix can be read in half precision here, and is worth it."""
-    return _worth_it(weight, VAST) and torch.backends.quantized.engine in HALVING
+    return _worth_it(weight, VAST) and torch.backends.quantized.engine in ENGINES
 
 
 class Halved(nn.Module):
@@ -75,9 +77,51 @@ class Halved(nn.Module):
         return logits.scatter_(1, highest, exact if self.bias is None else exact + self.bias[highest])
 
 
+class Rounded(nn.Module):
+    """`nn.Linear` in 8-bit integers, for reading alone: (…, W) → (…, V).
+
+    Every row of the matrix has a scale of its own, and so has every state: no text depends on those beside it.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.scales, whole = _rounded(weight.detach())  # (V, 1), (V, W)
+        self.matrix = whole.T.clone(memory_format=torch.contiguous_format)
+        self.bias = None if bias is None else bias.detach()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map states, nearly as `F.linear` does."""
+        scales, whole = _rounded(x.flatten(0, -2))
+        out: Tensor = torch._int_mm(whole, self.matrix).float().mul_(scales).mul_(self.scales.T)
+        if self.bias is not None:
+            out += self.bias
+        return out.view(*x.shape[:-1], -1)
+
+
+def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Write rows as whole numbers from −127 to 127, each times a scale: (N, W) → (N, 1), (N, W)."""
+    scales = rows.abs().amax(dim=1, keepdim=True).clamp_(min=1e-30).div_(127)
+    return scales, (rows / scales).round_().to(torch.int8)
+
+
+def can_round() -> bool:
+    """Whether PyTorch multiplies 8-bit integers here as fast as the machine can."""
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and hasattr(torch, "_int_mm")
+
+
 def pack_maps(module: nn.Module) -> None:
     """Lay out all large maps inside a module; it cannot be trained or saved afterwards."""
+    _replace_maps(module, lambda map: Packed(map.weight, map.bias) if can_pack(map.weight) else map)
+
+
+def round_maps(module: nn.Module) -> None:
+    """Turn all maps inside a module into 8-bit integers; it cannot be trained or saved afterwards."""
+    _replace_maps(module, lambda map: Rounded(map.weight, map.bias))
+
+
+def _replace_maps(module: nn.Module, change: Callable[[nn.Linear], nn.Module]) -> None:
     for part in module.modules():
         for name, child in part.named_children():
-            if isinstance(child, nn.Linear) and can_pack(child.weight):
-                setattr(part, name, Packed(child.weight, child.bias))
+            if isinstance(child, nn.Linear):
+                setattr(part, name, change(child))
