@@ -34,7 +34,7 @@ class Budget:
 
     vocabulary: int = 4000
     steps: int = 1500
-    epochs: int = 12
+    epochs: int = 10
     seeds: int = 3
     reviews: int = 25_000
 
