@@ -109,12 +109,14 @@ sys.exit("torch._dynamo" in sys.modules)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def untied(monkeypatch: pytest.MonkeyPatch, *, by_rows: bool) -> tuple[Model, list[torch.optim.Optimizer]]:
+def untied(
+    monkeypatch: pytest.MonkeyPatch, *, by_rows: bool, accumulate: int = 1
+) -> tuple[Model, list[torch.optim.Optimizer]]:
     monkeypatch.setattr(optim, "VAST", 1 if by_rows else 1 << 60)
     monkeypatch.setattr(optim, "ROWS", 7)  # 40 rows: the last part is short
     torch.manual_seed(0)
     model = Model(Decoder(Shape(layers=1, width=16, heads=2, feed_forward=32, tied=False), 40), VocabularyHead(16, 40))
-    training = replace(TRAINING, rate=0.01, weight_decay=0.1)
+    training = replace(TRAINING, rate=0.01, weight_decay=0.1, accumulate=accumulate)
     return model, make_optimisers(model, training)
 
 
@@ -153,6 +155,8 @@ def test_only_a_matrix_that_nothing_else_reads_has_gradients_of_rows(monkeypatch
     monkeypatch.setattr(optim, "VAST", 1)
     model = make_model()
     make_optimisers(model, TRAINING)
+    assert not model.body.embedding.sparse
+    model, _ = untied(monkeypatch, by_rows=True, accumulate=2)
     assert not model.body.embedding.sparse
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     model, _ = untied(monkeypatch, by_rows=True)

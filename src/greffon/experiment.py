@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from greffon.arms import Arm, make_arms, outcome, train_all
-from greffon.config import Data
+from greffon.config import Data, Recipe
 from greffon.embedding import embed
 from greffon.errors import UserError
 from greffon.figures import accuracy_figure, labels_figure, save
@@ -97,17 +97,20 @@ def compare(
     data = labelled_data(train, valid, test, text_column, label_column)
     data = replace(data, hold_out_test=test is None)
     splits = load_splits(data)
+    plan: dict[str, Any] = {"epochs": epochs, "seed": 0, "settings": settings}
     for source in sources.values():  # what cannot be is refused before anything is written
-        graft_recipe(source, data, splits, epochs=epochs, seed=0, unfreeze=unfreeze, settings=settings)
+        graft_recipe(source, data, splits, unfreeze=unfreeze, **plan)
     first = next(iter(sources.values()))
     findings = check(splits, first, settings.get("context") or first.recipe.shape.context)
     findings += [finding for source in sources.values() for finding in check_body(source)]
     for finding in findings:
         tell(f"{finding.severity}: {finding.message}")
-    own = scratches(sources)
+    own = scratches({name: graft_recipe(run, data, splits, scratch=True, **plan) for name, run in sources.items()})
     if len({*own.values()}) > 1:
         told = ", ".join(f"{scratch} for {name}" for name, scratch in own.items())
-        tell(f"the runs differ in form (direction, shape or tokenizer); each form is also trained from scratch: {told}")
+        tell(
+            f"the runs differ in form (direction, shape, tokenizer, settings); each is also trained from scratch: {told}"
+        )
     sizes = label_sizes(labels, len(splits.train), tell)
     parts = {"train": data.train, "valid": data.valid, "test": data.test}
     files = {name: part[0] for name, part in parts.items() if part}
@@ -125,7 +128,7 @@ def compare(
     path = Path(out)
     with own_directory(path, "comparison.json"):
         ask(path, asked, force)
-        fresh = {scratch: name for name, scratch in reversed(own.items())}
+        fresh = {scratch: next(name for name in own if own[name] == scratch) for scratch in own.values()}
         arms = list(make_arms(path, sources, fresh, data, sizes, seeds, epochs, adapt, unfreeze, settings))
         train_all(arms, jobs, tell)
         bodies = frozen_vectors(sources, splits)
@@ -156,18 +159,19 @@ def name_sources(runs: Sequence[Run]) -> dict[str, Run]:
     return named
 
 
-def scratches(sources: Mapping[str, Run]) -> dict[str, str]:
-    """Name the scratch arm of each run: one for every form, that of the first run without any addition."""
-
-    def form(run: Run) -> tuple[object, ...]:
-        recipe = run.recipe
-        shape = replace(recipe.shape, dropout=0.0, segments=0)  # what does not matter to a text that stands alone
-        return recipe.body, shape, recipe.tokenizer_digest
-
-    names: dict[tuple[object, ...], str] = {}
-    return {
-        name: names.setdefault(form(run), f"{SCRATCH} {name}" if names else SCRATCH) for name, run in sources.items()
-    }
+def scratches(recipes: Mapping[str, Recipe]) -> dict[str, str]:
+    """Name the scratch arm of each run, by its recipe: one for every form, that of the first without any addition."""
+    known: list[tuple[Recipe, str]] = []
+    own = {}
+    for name, recipe in recipes.items():
+        # What a class head and a text that stands alone have no use for makes no other form.
+        shape = replace(recipe.shape, segments=0, head_transform=False, head_bias=False)
+        form = replace(recipe, preset="", shape=shape)
+        found = next((scratch for other, scratch in known if other == form), None)
+        own[name] = found or (f"{SCRATCH} {name}" if known else SCRATCH)
+        if found is None:
+            known.append((form, own[name]))
+    return own
 
 
 def label_sizes(labels: Sequence[int], available: int, tell: Callable[[str], None]) -> list[int]:

@@ -108,14 +108,18 @@ VAST = 1 << 20
 """Numbers of an embedding from which on its gradient is that of the rows looked up, where it can be."""
 
 
-def _look_up_rows(model: Model) -> None:
-    """Let vast embeddings have sparse gradients: not where a head borrows the matrix, nor in a crew, nor on a GPU."""
+def _look_up_rows(model: Model, training: Training) -> None:
+    """Let vast embeddings have sparse gradients: not where a head borrows the matrix, nor in a crew, nor on a GPU.
+
+    Nor where the gradients of several batches are summed: rows would only be put side by side.
+    """
     owners: Counter[Tensor] = Counter(p for _, p in model.named_parameters(remove_duplicate=False))
+    crew = torch.distributed.is_available() and torch.distributed.is_initialized()
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             p = module.weight
             vast = p.device.type == "cpu" and p.numel() >= VAST
-            module.sparse = vast and owners[p] == 1 and not torch.distributed.is_initialized()
+            module.sparse = vast and owners[p] == 1 and training.accumulate == 1 and not crew
 
 
 def clip(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
@@ -172,7 +176,7 @@ def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimi
 
     Parameters of one depth form a group; the depth decides its rate and when it begins to learn.
     """
-    _look_up_rows(model)
+    _look_up_rows(model, training)
     layers = model.body.shape.layers
     top = layers + 1
     shares: dict[bool, dict[tuple[int, float], list[nn.Parameter]]] = {False: {}, True: {}}

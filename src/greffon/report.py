@@ -124,7 +124,7 @@ def _arms(results: Results) -> Html:
     bodies = results.get("pretraining", {})
     if len(set(results["scratch"].values())) > 1:
         told = ", ".join(f"{own} for {name}" for name, own in results["scratch"].items())
-        note += f" Each form (direction, shape, tokenizer) has a scratch arm of its own: {told}."
+        note += f" Each form (direction, shape, tokenizer, settings) has a scratch arm of its own: {told}."
     if bodies:
         times = {name: "imported" if seconds is None else _seconds(seconds) for name, seconds in bodies.items()}
         took = ", ".join(f"{name} {told}" for name, told in times.items())

@@ -119,7 +119,7 @@ def test_whole_numbers_are_off_by_half_a_step_each(rows: int, width: int, output
     found = Rounded(weight, added)(x)
     largest = x.abs().amax(dim=1, keepdim=True) * weight.abs().amax(dim=1)
     off = (found - F.linear(x, weight, added)).abs()
-    assert (off <= width * largest * (1 / 127 + 1 / (4 * 127**2)) + 1e-4).all()
+    assert (off <= width * largest * (1 / 126 + 1 / 254 + 1 / (4 * 63 * 127)) + 1e-4).all()
     assert torch.equal(found[0], torch.zeros(outputs) if added is None else added)
     assert torch.equal(Rounded(weight, added)(x.unsqueeze(0))[0], found)
     assert torch.equal(Rounded(weight, added)(x[-1:])[0], found[-1])
@@ -136,4 +136,4 @@ def test_a_body_in_whole_numbers_computes_nearly_the_same() -> None:
         model.round()
         found = model(tokens)
     assert not torch.equal(found, wanted)
-    assert (found - wanted).norm() / wanted.norm() < 0.03
+    assert (found - wanted).norm() / wanted.norm() < 0.05

@@ -87,6 +87,12 @@ def test_a_text_that_cannot_be_read_is_told_as_it_is() -> None:
         learn_bpe(texts(), 300)
 
 
+@pytest.mark.usefixtures("swiftly")
+def test_a_text_that_is_too_much_for_it_is_refused_in_one_sentence() -> None:
+    with pytest.raises(UserError, match="shorten runs of spaces"):
+        learn_bpe(["a" + " " * 1_200_000 + "b"], 300)
+
+
 def test_a_long_text_is_taken_in_pieces_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(FRENCH * 20)
     whole = by_rustbpe([text], 300)

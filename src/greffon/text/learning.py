@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from greffon.errors import UserError
 from greffon.text.backends import BYTE_OF, PATTERN, SPECIALS, HuggingFace, slices
 
 LARGE = 1 << 20
@@ -66,7 +67,15 @@ def _swift_merges(pieces: Iterator[str], count: int) -> list[tuple[str, str]] | 
     except ImportError:
         return None
     learner = Tokenizer()
-    learner.train_from_iterator(pieces, len(BYTE_OF) + count + TWICE, pattern=PATTERN)
+    try:
+        learner.train_from_iterator(pieces, len(BYTE_OF) + count + TWICE, pattern=PATTERN)
+    except BaseException as problem:
+        if type(problem).__name__ != "PanicException":
+            raise
+        raise UserError(
+            "rustbpe cannot cut the text into words; shorten runs of spaces (a million are too many), or train without "
+            "it: pip uninstall rustbpe"
+        ) from None
     learnt = [bytes(token) for token, _ in sorted(learner.get_mergeable_ranks(), key=lambda entry: int(entry[1]))]
     ranks: dict[bytes, int] = {token: rank for rank, token in enumerate(learnt[: len(BYTE_OF)])}
     merges: list[tuple[str, str]] = []
