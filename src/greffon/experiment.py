@@ -109,7 +109,7 @@ def compare(
     if len({*own.values()}) > 1:
         told = ", ".join(f"{scratch} for {name}" for name, scratch in own.items())
         tell(
-            f"the runs differ in form (direction, shape, tokenizer, settings); each is also trained from scratch: {told}"
+            f"the runs differ in form (direction, shape, tokenizer, settings); each is trained from scratch, too: {told}"
         )
     sizes = label_sizes(labels, len(splits.train), tell)
     parts = {"train": data.train, "valid": data.valid, "test": data.test}
