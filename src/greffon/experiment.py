@@ -108,9 +108,7 @@ def compare(
     own = scratches({name: graft_recipe(run, data, splits, scratch=True, **plan) for name, run in sources.items()})
     if len({*own.values()}) > 1:
         told = ", ".join(f"{scratch} for {name}" for name, scratch in own.items())
-        tell(
-            f"the runs differ in form (direction, shape, tokenizer, settings); each is trained from scratch, too: {told}"
-        )
+        tell(f"the runs differ in form (direction, shape, tokenizer, settings); each is trained from scratch: {told}")
     sizes = label_sizes(labels, len(splits.train), tell)
     parts = {"train": data.train, "valid": data.valid, "test": data.test}
     files = {name: part[0] for name, part in parts.items() if part}
