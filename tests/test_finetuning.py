@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ import torch
 
 import greffon
 from greffon.cli import run as command
-from greffon.config import Training
+from greffon.config import Data, Training
 from greffon.errors import UserError
-from greffon.finetuning import ADAPTED, check_body
+from greffon.experiment import scratches
+from greffon.finetuning import ADAPTED, check_body, graft_recipe
 from greffon.nn.body import Decoder
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
@@ -328,10 +330,6 @@ def run_accuracy(path: Path, file: Path) -> float:
 
 
 def test_training_from_scratch_and_pretrained_share_everything_else(body: Run, data: Path) -> None:
-    from greffon.config import Data
-    from greffon.finetuning import graft_recipe
-    from greffon.text.splits import load_splits
-
     files = Data(train=(str(data / "train.csv"),))
     recipes = [
         graft_recipe(body, files, load_splits(files), epochs=3, seed=1, scratch=scratch, settings={})
@@ -340,3 +338,22 @@ def test_training_from_scratch_and_pretrained_share_everything_else(body: Run, d
     assert recipes[0].training == recipes[1].training
     assert isinstance(recipes[0].training, Training)
     assert (recipes[0].origin, recipes[1].origin) == ("", str(body.path.resolve()))
+
+
+def test_runs_share_a_scratch_arm_only_if_it_would_be_the_same_training(body: Run, data: Path) -> None:
+    files = Data(train=(str(data / "train.csv"),))
+    first = graft_recipe(body, files, load_splits(files), epochs=1, seed=0, scratch=True, settings={})
+    recipes = {
+        "a": first,
+        "b": replace(first, preset="bert", shape=replace(first.shape, segments=2, head_bias=True)),
+        "c": replace(first, training=replace(first.training, rate=5e-5)),
+        "d": replace(first, body="encoder"),
+        "e": replace(first, training=replace(first.training, rate=5e-5)),
+    }
+    assert scratches(recipes) == {
+        "a": "scratch",
+        "b": "scratch",
+        "c": "scratch c",
+        "d": "scratch d",
+        "e": "scratch c",
+    }

@@ -10,7 +10,17 @@ from greffon.config import Shape, Training
 from greffon.nn.body import Decoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
-from greffon.optim import AdamW, Muon, clip, height, make_optimisers, orthogonalise, set_rates, state_tensors
+from greffon.optim import (
+    AdamW,
+    Muon,
+    clip,
+    height,
+    load_state_tensors,
+    make_optimisers,
+    orthogonalise,
+    set_rates,
+    state_tensors,
+)
 
 TRAINING = Training(steps=100, warmup=10, rate=1.0, matrix_rate=0.5)
 
@@ -171,3 +181,17 @@ def test_clipping_is_pytorch_s(monkeypatch: pytest.MonkeyPatch) -> None:
     dense = [p.grad.to_dense() for p in model.parameters() if p.grad is not None]
     assert norm > 1e-3
     assert torch.nn.utils.get_total_norm(dense) == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_rows_go_on_exactly_where_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, optimisers = untied(monkeypatch, by_rows=True)
+    learn(model, optimisers, 1.0)
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    state = {name: tensor.clone() for name, tensor in state_tensors(model, optimisers).items()}
+    learn(model, optimisers, 1.0)
+    other, others = untied(monkeypatch, by_rows=True)
+    other.load_state_dict(weights)
+    load_state_tensors(other, others, state)
+    learn(other, others, 1.0)
+    for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
