@@ -94,8 +94,9 @@ def table(results: Mapping[str, Any], contests: Mapping[str, Contest]) -> str:
     ]
     for name in known:
         lines += rows(results["contests"][name], contests[name])
-    few = min(len(one["rounds"]) for name in known for one in results["contests"][name]["contestants"].values())
-    note = f"{few} rounds; the range is of all rounds, and ratios are taken round by round."
+    held = {len(one["rounds"]) for name in known for one in results["contests"][name]["contestants"].values()}
+    rounds = " or ".join(map(str, sorted(held)))
+    note = f"{rounds} rounds; the range is of all rounds, and ratios are taken round by round."
     return "\n".join([machine_line(results["machine"]) + " " + note, "", *lines])
 
 
