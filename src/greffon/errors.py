@@ -44,3 +44,8 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
         return f"; did you mean {near[0]!r}?"
     shown = [choice if len(choice) <= LONG else f"{choice[:LONG]}…" for choice in known[:SHOWN]]
     return f"; choose from {', '.join(shown)}{', …' if len(known) > SHOWN else ''}"
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether the Rust part of a library panicked: that is no Exception, but no wish to stop either."""
+    return type(error).__name__ == "PanicException"

@@ -97,15 +97,16 @@ def compare(
     data = labelled_data(train, valid, test, text_column, label_column)
     data = replace(data, hold_out_test=test is None)
     splits = load_splits(data)
-    plan: dict[str, Any] = {"epochs": epochs, "seed": 0, "settings": settings}
-    for source in sources.values():  # what cannot be is refused before anything is written
-        graft_recipe(source, data, splits, unfreeze=unfreeze, **plan)
+    recipes = {  # what cannot be is refused before anything is written
+        name: graft_recipe(source, data, splits, epochs=epochs, seed=0, scratch=True, settings=settings)
+        for name, source in sources.items()
+    }
     first = next(iter(sources.values()))
     findings = check(splits, first, settings.get("context") or first.recipe.shape.context)
     findings += [finding for source in sources.values() for finding in check_body(source)]
     for finding in findings:
         tell(f"{finding.severity}: {finding.message}")
-    own = scratches({name: graft_recipe(run, data, splits, scratch=True, **plan) for name, run in sources.items()})
+    own = scratches(recipes)
     if len({*own.values()}) > 1:
         told = ", ".join(f"{scratch} for {name}" for name, scratch in own.items())
         tell(f"the runs differ in form (direction, shape, tokenizer, settings); each is trained from scratch: {told}")

@@ -42,11 +42,9 @@ from greffon.verdict import (
     Results,
     find_difference,
     outcome,
-    own_scratch,
     p_value,
     percent,
     points,
-    pretrained_arms,
     verdict,
     verdict_sentences,
 )
@@ -82,7 +80,7 @@ def report(results: Results) -> str:
 
 
 def _verdict(results: Results) -> Html:
-    entries = [find_difference(results, name, own_scratch(results, name)) for name in pretrained_arms(results)]
+    entries = [find_difference(results, name, own) for name, own in results["scratch"].items()]
     kinds = {outcome(entry) for entry in entries if entry is not None}
     kind = kinds.pop() if len(kinds) == 1 else "even"
     return tag("section", *(tag("p", line) for line in verdict_sentences(results)), kind=f"verdict {kind}")

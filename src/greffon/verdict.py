@@ -34,20 +34,9 @@ def neural_arms(results: Results) -> list[str]:
     return [name for name, arm in results["arms"].items() if arm["kind"] == "neural"]
 
 
-def pretrained_arms(results: Results) -> list[str]:
-    """The arms whose bodies were pretrained."""
-    return [name for name in neural_arms(results) if not is_scratch(name)]
-
-
 def is_scratch(name: str) -> bool:
     """Whether an arm is one with fresh weights."""
     return name.partition(" ")[0] == SCRATCH
-
-
-def own_scratch(results: Results, name: str) -> str:
-    """The scratch arm that has the form of a pretrained arm."""
-    own: str = results.get("scratch", {}).get(name, SCRATCH)
-    return own
 
 
 def outcome(difference: dict[str, Any]) -> str:
@@ -88,7 +77,7 @@ def find_difference(results: Results, a: str, b: str) -> dict[str, Any] | None:
 
 def _against_scratch(results: Results) -> str:
     """One clause for each pretrained arm, the largest difference first."""
-    measured = [(name, find_difference(results, name, own_scratch(results, name))) for name in pretrained_arms(results)]
+    measured = [(name, find_difference(results, name, own)) for name, own in results["scratch"].items()]
     known = sorted(
         ((name, entry) for name, entry in measured if entry is not None),
         key=lambda pair: (-pair[1]["mean"], pair[0]),
@@ -113,7 +102,7 @@ def _against_scratch(results: Results) -> str:
 
 def _against_each_other(results: Results) -> str:
     """Where several runs are compared, the best of them, chosen on validation, against each other one."""
-    pretrained = pretrained_arms(results)
+    pretrained = list(results["scratch"])
     if len(pretrained) < 2:
         return ""
     best, equals = _best_on_validation(results, pretrained)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from greffon.errors import UserError
+from greffon.errors import UserError, is_panic
 from greffon.text.backends import BYTE_OF, PATTERN, SPECIALS, HuggingFace, slices
 
 LARGE = 1 << 20
@@ -33,17 +33,17 @@ def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     learner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
     learner.decoder = decoders.ByteLevel()
-    if merges is not None:
+    if merges is None:
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary,
+            min_frequency=1,
+            special_tokens=list(SPECIALS),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        learner.train_from_iterator(pieces, trainer)
+    else:
         learner.add_special_tokens(list(SPECIALS))
-        return HuggingFace(learner.to_str().encode())
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        min_frequency=1,
-        special_tokens=list(SPECIALS),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    learner.train_from_iterator(pieces, trainer)
     return HuggingFace(learner.to_str().encode())
 
 
@@ -70,7 +70,7 @@ def _swift_merges(pieces: Iterator[str], count: int) -> list[tuple[str, str]] | 
     try:
         learner.train_from_iterator(pieces, len(BYTE_OF) + count + TWICE, pattern=PATTERN)
     except BaseException as problem:
-        if type(problem).__name__ != "PanicException":
+        if not is_panic(problem):
             raise
         raise UserError(
             "rustbpe cannot cut the text into words; shorten runs of spaces (a million are too many), or train without "

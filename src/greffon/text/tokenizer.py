@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from greffon.errors import UserError
+from greffon.errors import UserError, is_panic
 from greffon.files import write_atomically
 from greffon.text.backends import SPECIALS, Backend, HuggingFace, SentencePiece
 from greffon.text.imported import MARK, Imported
@@ -261,8 +261,8 @@ class Tokenizer:
 
 
 def _reason(error: BaseException) -> str:
-    """Say what a library complained of; a panic of its Rust part is no Exception, but no wish to stop either."""
-    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    """Say what a library complained of."""
+    if not isinstance(error, Exception) and not is_panic(error):
         raise error
     return str(error).partition("\n")[0][:200]
 
