@@ -37,7 +37,6 @@ class Contest:
     prepare: Callable[[Any, Path], None]  # writes the files that contestants read, once for all
     goals: tuple[Goal, ...] = ()
     most_gigabytes: float | None = None  # the memory that Greffon is meant to need at most
-    least_share: float | None = None  # the share of the machine's sgemm speed it is meant to reach
     warm: bool = True  # whether the first turn of each contestant does not count
 
     @property

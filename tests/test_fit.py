@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from greffon import fit as fitting
+from greffon import optim
 from greffon.assembly import make_model
 from greffon.config import Data, Recipe, Shape, Training
 from greffon.fit import Step, fit
@@ -53,6 +55,35 @@ def test_accumulated_batches_equal_one_batch() -> None:
         losses = [step.loss for step in fit(model, CAUSAL, batches, optimisers, training)]
         found.append((losses, [p.detach() for p in model.parameters()]))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    for one, many in zip(found[0][1], found[1][1], strict=True):
+        torch.testing.assert_close(one, many, atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_vast_vocabulary_is_read_in_passes_that_equal_one(tied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(steps=6, warmup=2)
+    found = []
+    for vast in (VOCABULARY + 1, VOCABULARY):
+        monkeypatch.setattr(fitting, "VAST", vast)
+        monkeypatch.setattr(fitting, "PASS", 10)
+        monkeypatch.setattr(optim, "VAST", 1)  # untied, the embedding's gradient is that of the rows looked up
+        recipe = Recipe("causal", "compact", replace(SHAPE, dropout=0.0, tied=tied), training, Data(), VOCABULARY)
+        model = make_model(recipe)
+        seen: list[int] = []
+        model.body.register_forward_pre_hook(lambda _, inputs, seen=seen: seen.append(len(inputs[0])))
+        steps = list(fit(model, CAUSAL, one_batch, make_optimisers(model, training), training))
+        assert (set(seen) == {4}) is (vast > VOCABULARY)
+        assert sum(seen) == 4 * 6
+        found.append((steps, [p.detach() for p in model.parameters()]))
+    for one, other in zip(found[0][0], found[1][0], strict=True):
+        assert (one.tokens, one.bytes, one.padding, one.targets) == (
+            other.tokens,
+            other.bytes,
+            other.padding,
+            other.targets,
+        )
+        assert one.loss == pytest.approx(other.loss, rel=1e-5)
+        assert one.gradient == pytest.approx(other.gradient, rel=1e-4)
     for one, many in zip(found[0][1], found[1][1], strict=True):
         torch.testing.assert_close(one, many, atol=1e-5, rtol=1e-3)
 

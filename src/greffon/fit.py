@@ -8,7 +8,7 @@ What a step sees depends on (seed, step) only: its batches, and the random numbe
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -18,11 +18,18 @@ from torch import Tensor
 from greffon.config import Training
 from greffon.crew import ALONE, Crew
 from greffon.health import Health
+from greffon.nn.cross_entropy import Turn
+from greffon.nn.heads import VocabularyAndPairHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score
 from greffon.optim import clip, set_rates
 from greffon.randomness import derive
 from greffon.sharding import whole
+
+VAST = 1 << 15
+"""Tokens of a vocabulary from which on a CPU reads a batch in several passes,"""
+PASS = 512
+"""each with about as many targets."""
 
 
 class Objective(Protocol):
@@ -73,7 +80,8 @@ def fit(
         started = time.perf_counter()
         model.train()
         rate = set_rates(optimisers, number, training)
-        parts = batches(number)
+        whole_batches = batches(number)
+        parts = _passes(model, whole_batches, crew)
         targets = max(1, sum(part.count for part in parts))
         pairs = sum(len(part.pairs.targets) for part in parts if part.pairs is not None)
         loss = pair_loss = 0.0
@@ -106,13 +114,27 @@ def fit(
             rate=rate,
             gradient=gradient,
             targets=targets,
-            tokens=sum(part.places for part in parts),
-            bytes=sum(part.bytes for part in parts),
-            padding=sum(part.padded for part in parts) / sum(part.places for part in parts),
+            tokens=sum(batch.places for batch in whole_batches),
+            bytes=sum(batch.bytes for batch in whole_batches),
+            padding=sum(batch.padded for batch in whole_batches) / sum(batch.places for batch in whole_batches),
             seconds=time.perf_counter() - started,
             pair_loss=pair_loss if pairs else None,
             skipped=wrong,
         )
+
+
+def _passes(model: Model, batches: Sequence[Batch], crew: Crew) -> Sequence[Batch]:
+    """Cut the batches of a step into what is computed at once, and number them.
+
+    Where the vocabulary head is most of the work, the body reads some rows at a time: it remembers a fraction
+    of what it would for all of them, and loses next to nothing. In a crew the rows are shared out already.
+    """
+    if crew.size > 1:
+        return batches
+    head = model.head.vocabulary if isinstance(model.head, VocabularyAndPairHead) else model.head
+    if isinstance(head, VocabularyHead) and len(head.weight) >= VAST and head.weight.device.type == "cpu":
+        batches = [piece for batch in batches for piece in batch.pieces(PASS)]
+    return [replace(batch, turn=Turn(i, len(batches))) for i, batch in enumerate(batches)]
 
 
 def _score(objective: Objective, batch: Batch, model: Model) -> tuple[Tensor, Tensor | None, Score]:

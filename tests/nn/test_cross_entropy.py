@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from greffon.nn import cross_entropy
-from greffon.nn.cross_entropy import summed_cross_entropy
+from greffon.nn.cross_entropy import Turn, summed_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -52,6 +52,31 @@ def test_blocks_and_padded_rows_change_no_bit(rows: int, smoothing: float, monke
     monkeypatch.setattr(cross_entropy, "LINE", 1)
     for mine, other in zip(blocked, outcome(), strict=True):
         assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_turns_of_a_step_hand_over_one_gradient(has_bias: bool) -> None:
+    torch.manual_seed(0)
+    hidden, targets = torch.randn(30, 8), torch.randint(100, (30,))
+    weight, bias = torch.randn(100, 8, requires_grad=True), torch.randn(100, requires_grad=True)
+    leaves = (weight, bias) if has_bias else (weight,)
+    offset = bias if has_bias else None
+
+    def step(cuts: list[int]) -> list[Tensor]:
+        weight.grad = bias.grad = None
+        parts = list(zip(hidden.split(cuts), targets.split(cuts), strict=True))
+        grads = []
+        for i, (part, wanted) in enumerate(parts):
+            assert weight.grad is None, "the gradient comes with the last turn"
+            own = part.clone().requires_grad_()
+            (summed_cross_entropy(own, weight, offset, wanted, 0.0, Turn(i, len(parts))) / 30).backward()
+            grads.append(own.grad)
+        return [torch.cat(grads), *(leaf.grad for leaf in leaves)]
+
+    whole = step([30])
+    summed_cross_entropy(hidden, weight, offset, targets, 0.0, Turn(0, 3)).backward()  # a step that was broken off
+    for one, other in zip(whole, step([7, 20, 3]), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_a_small_buffer_serves_losses_of_any_form(monkeypatch: pytest.MonkeyPatch) -> None:

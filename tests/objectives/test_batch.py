@@ -52,3 +52,13 @@ def test_parts_make_up_the_batch(kind: str, rows: int, processes: int, seed: int
         at_home = [part.tokens.flatten()[part.pairs.places] for part in busy]
         assert torch.equal(torch.cat(at_home), batch.tokens.flatten()[batch.pairs.places])
         assert bool((torch.cat(at_home) == 3).all())  # [CLS]
+
+
+@given(st.sampled_from(["classify", "seq2seq", "masked"]), st.integers(1, 7), st.integers(1, 60), st.integers(0, 99))
+def test_pieces_are_rows_of_the_batch_none_of_them_idle(kind: str, rows: int, most: int, seed: int) -> None:
+    batch = make(kind, rows, seed)
+    pieces = batch.pieces(most)
+    assert len(pieces) <= max(1, min(rows, -(-batch.count // most)))
+    assert torch.equal(torch.cat([piece.tokens for piece in pieces]), batch.tokens)
+    assert torch.equal(torch.cat([piece.targets for piece in pieces]), batch.targets)
+    assert sum(piece.count for piece in pieces) == batch.count

@@ -5,11 +5,14 @@ and on a CPU most of its cost is the operating system handing out fresh memory. 
 serves all chunks: each chunk's logits become its softmax, then its gradient, in place. The gradients
 are therefore ready after the forward pass; the backward pass only scales them.
 
+Where several batches make one step, the gradient of the matrix is summed up in one place and handed over
+with the last of them: autograd would make it anew for each, and add.
+
 With label smoothing ε the wanted token's share is 1 − ε, and ε is spread evenly over the vocabulary.
 """
 
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -40,16 +43,38 @@ def _scratch(size: int, like: Tensor) -> Tensor:
     return buffer[:size]
 
 
+class Turn(NamedTuple):
+    """Which of the batches of one step a call is for."""
+
+    number: int = 0
+    turns: int = 1
+
+    @property
+    def last(self) -> bool:
+        """Whether no other follows."""
+        return self.number + 1 == self.turns
+
+
+ONLY = Turn()
+
+
+def _sums(turn: Turn, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return what the turns before have summed up, or zeros for the first one."""
+    if turn.number:
+        found: tuple[Tensor, Tensor | None] = _kept.sums
+        return found
+    return torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)
+
+
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, turn: Turn
     ) -> Tensor:
         rows = len(targets)
         total = hidden.new_zeros(())
         grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.zeros_like(weight)
-        grad_bias = None if bias is None else torch.zeros_like(bias)
+        grad_weight, grad_bias = _sums(turn, weight, bias)
         line = -(-len(weight) // LINE) * LINE
         chunk = max(BLOCK, min(rows, CHUNK, LARGEST // line))
         buffer = _scratch(chunk * line, hidden).view(chunk, line)
@@ -80,31 +105,34 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_weight.addmm_(logits.T, part)
             if grad_bias is not None:
                 grad_bias += logits.sum(0)
-        ctx.gradients = grad_hidden, grad_weight, grad_bias
+        _kept.sums = None if turn.last else (grad_weight, grad_bias)
+        ctx.gradients = (grad_hidden, grad_weight, grad_bias) if turn.last else (grad_hidden, None, None)
         return total
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         # They are handed over, not copied: as large as the head itself, twice would be once too many.
         assert ctx.gradients is not None, "the gradients of a step are handed over once"
-        (grad_hidden, grad_weight, grad_bias), ctx.gradients = ctx.gradients, None
-        scale = grads[0]
-        return (
-            grad_hidden.mul_(scale),
-            grad_weight.mul_(scale),
-            None if grad_bias is None else grad_bias.mul_(scale),
-            None,
-            None,
-        )
+        found, ctx.gradients = ctx.gradients, None
+        return *(None if gradient is None else gradient.mul_(grads[0]) for gradient in found), None, None, None
 
 
 def summed_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float = 0.0
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    smoothing: float = 0.0,
+    turn: Turn = ONLY,
 ) -> Tensor:
-    """Sum the cross-entropy of (N,) targets under `hidden @ weight.T + bias`; hidden is (N, W)."""
+    """Sum the cross-entropy of (N,) targets under `hidden @ weight.T + bias`; hidden is (N, W).
+
+    The `turn`s of one step come one after another, each with its backward pass, all scaled alike: the gradients
+    of matrix and bias come with the last.
+    """
     loss: Tensor
     if torch.is_grad_enabled():
-        loss = _ChunkedCrossEntropy.apply(hidden, weight, bias, targets, smoothing)  # type: ignore[no-untyped-call]
+        loss = _ChunkedCrossEntropy.apply(hidden, weight, bias, targets, smoothing, turn)  # type: ignore[no-untyped-call]
         return loss
     loss = hidden.new_zeros(())
     for part, wanted in zip(torch.split(hidden, CHUNK), torch.split(targets, CHUNK), strict=True):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from greffon.nn.cross_entropy import ONLY, Turn
 from greffon.nn.masks import PADDING
 
 _Part = TypeVar("_Part", bound="Batch | Pairs")
@@ -42,6 +43,7 @@ class Batch:
     count: int  # real targets
     bytes: int = 0  # bytes of text that the targets stand for
     pairs: Pairs | None = None
+    turn: Turn = ONLY  # which of the batches of one step it is
 
     @property
     def places(self) -> int:
@@ -69,6 +71,11 @@ class Batch:
             cut["targets"] = torch.full_like(cut["targets"], IGNORE)
         pairs = None if self.pairs is None else self.pairs.part(own, self.tokens.shape[1], idle)
         return replace(self, **cut, count=int((cut["targets"] != IGNORE).sum()), bytes=0, pairs=pairs)
+
+    def pieces(self, most: int) -> list[Self]:
+        """Cut the batch, between rows, into pieces of some `most` targets each. Bytes are counted in the whole only."""
+        number = min(len(self.tokens), -(-self.count // most))
+        return [self] if number < 2 else [self.part(i, number) for i in range(number)]
 
     def to(self, device: torch.device) -> Self:
         """Return the batch on another device."""
