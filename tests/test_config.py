@@ -43,6 +43,7 @@ def test_a_recipe_survives_json(name: str) -> None:
         ({"shape": {"width": 12, "heads": 4}}, "rotary positions turn pairs"),
         ({"shape": {"dropout": 1.0}}, "dropout is 1.0"),
         ({"training": {"rows": 0}}, "rows is 0; choose 1 or more"),
+        ({"graft": {"adversarial": -1.0}}, "adversarial is -1.0; choose 0 for none"),
         ({"training": {"rate": -1.0}}, "rate is -1.0; choose a number above 0"),
     ],
 )

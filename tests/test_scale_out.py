@@ -86,6 +86,27 @@ def test_a_run_goes_from_one_process_to_two_and_back(corpus: Path, tmp_path: Pat
         assert [e["step"] for e in run.metrics()] == [e["step"] for e in alone.metrics()]
 
 
+def test_two_graft_and_classify_as_one(corpus: Path, tmp_path: Path) -> None:
+    body = greffon.pretrain([corpus], out=tmp_path / "body", vocabulary=300, steps=5, quiet=True, **TINY)
+    labelled = tmp_path / "labelled.csv"
+    labelled.write_text(
+        "text,label\n" + "".join(f"Un livre {'bon' if i % 3 else 'nul'} {i},{i % 2}\n" for i in range(40))
+    )
+
+    def finetune(name: str, **more: object) -> Run:
+        out = tmp_path / name
+        return greffon.finetune(body, train=labelled, out=out, epochs=2, dropout=0.0, quiet=True, **more)
+
+    pairs = [("shard", {"shard": True}, {}), ("pushed", {}, {"adversarial": 1.0})]
+    for name, how, settings in pairs:
+        alone, together = finetune(f"{name}-1", **settings), finetune(f"{name}-2", processes=2, **how, **settings)
+        assert losses(together) == pytest.approx(losses(alone), abs=1e-4)
+        assert together.scores == pytest.approx(alone.scores, abs=1e-4)
+    with pytest.raises(UserError, match="--adversarial does not go with --shard"):
+        finetune("both", processes=2, shard=True, adversarial=1.0)
+    assert not (tmp_path / "both").exists()
+
+
 def test_a_mistake_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
     text = tmp_path / "one.txt"
     text.write_text("Un seul document.\n")

@@ -239,6 +239,8 @@ class Graft:
     """Whether the head also reads the token embeddings, beside what the body made of them."""
     head_dropout: float = 0.0
     """The share of pooled features that training hides from the head."""
+    adversarial: float = 0.0
+    """How far training also pushes a text's embeddings to where they mislead most, in lengths of one; 0: not at all."""
     freeze: bool = False
     """Train the head alone."""
     inner: Inner = "none"
@@ -249,6 +251,8 @@ class Graft:
     def __post_init__(self) -> None:
         if not 0 <= self.head_dropout < 1:
             raise UserError(f"head_dropout is {self.head_dropout}; choose a number from 0 up to, not including, 1")
+        if not 0 <= self.adversarial < math.inf:
+            raise UserError(f"adversarial is {self.adversarial}; choose 0 for none, or a number around 1")
 
 
 @dataclass(frozen=True)

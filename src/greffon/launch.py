@@ -107,6 +107,10 @@ def reopen(run: Run, more: int, *, crew: Crew) -> Run:
 
 def carry_out(run: Run, *, crew: Crew, quiet: bool, processes: int = 1, shard: bool = False) -> Run:
     """Train a run that is laid out: here, or in processes of its own."""
+    graft = run.recipe.graft
+    if shard and graft is not None and graft.adversarial:
+        # Its weights are together during one forward and one backward pass; here there are more.
+        raise UserError("--adversarial does not go with --shard; leave one of them out")
     if processes > 1:
         return launch(run, processes, shard=shard, quiet=quiet)
     return train(run, quiet=quiet, crew=crew)

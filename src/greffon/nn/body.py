@@ -67,14 +67,21 @@ class Body(nn.Module):
         self.apply(lambda module: initialise(module, shape.tied or not shape.scaled))
         quiet_residuals(self.blocks)
 
-    def words(self, tokens: Tensor) -> Tensor:
-        """Return the embeddings of tokens, × √width where the shape says so: (B, T) → (B, T, W)."""
-        x: Tensor = self.embedding(tokens)
-        return x * math.sqrt(self.width) if self.shape.scaled else x
+    def words(self, tokens: Tensor, push: Tensor | None = None) -> Tensor:
+        """Return the embeddings of tokens, × √width where the shape says so: (B, T) → (B, T, W).
 
-    def embed(self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        `push` moves them from where they are.
+        """
+        x: Tensor = self.embedding(tokens)
+        if self.shape.scaled:
+            x = x * math.sqrt(self.width)
+        return x if push is None else x + push
+
+    def embed(
+        self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None, push: Tensor | None = None
+    ) -> Tensor:
         """Return the embeddings with positions and segments, normalised where the shape says so."""
-        x = self.words(tokens)
+        x = self.words(tokens, push)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         out: Tensor = self.dropout(self.embedding_norm(self.positions.add(x, positions)))
@@ -86,19 +93,21 @@ class Body(nn.Module):
         documents: Tensor | None = None,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
+        push: Tensor | None = None,
     ) -> Tensor:
         """Read whole rows: (B, T) → (B, T, W).
 
         `documents` numbers the document of each token (`PADDING` for padding); without it each row
         is one document. `positions` counts from the start of each document. `segments` tells the
         two texts of a pair apart, where the body knows segments; without it all is the first one.
+        `push` moves the embeddings (B, T, W).
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
         mask = None
         if documents is not None and not (self.causal and right_padded(documents)):
             mask = attention_mask(documents, documents, causal=self.causal)
-        x = self.embed(tokens, positions, segments)
+        x = self.embed(tokens, positions, segments, push)
         rotation = self.positions.rotation(positions)
         for block in self.blocks:
             x = block(x, mask, rotation, causal=self.causal and mask is None)

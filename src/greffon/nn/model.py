@@ -17,12 +17,18 @@ class Model(nn.Module):
         self.body = body
         self.head = head
 
-    def forward(self, tokens: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        documents: Tensor | None = None,
+        positions: Tensor | None = None,
+        push: Tensor | None = None,
+    ) -> Tensor:
         """Return what the head makes of the hidden states: logits of tokens or of classes."""
-        hidden = self.body(tokens, documents, positions)
+        hidden = self.body(tokens, documents, positions, push=push)
         if getattr(self.head, "words", False):
             assert isinstance(self.body, Body)
-            hidden = torch.cat((hidden, self.body.words(tokens)), dim=-1)  # (B, T, 2 W)
+            hidden = torch.cat((hidden, self.body.words(tokens, push)), dim=-1)  # (B, T, 2 W)
         out: Tensor = self.head(hidden, documents)
         return out
 

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from greffon.nn.body import Body
+from greffon.nn.heads import pool
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score, pad
@@ -16,9 +18,15 @@ from greffon.stopping import go_on
 
 @dataclass(frozen=True)
 class Classify:
-    """Texts of token ids in, padded on the right; cross-entropy over the classes out."""
+    """Texts of token ids in, padded on the right; cross-entropy over the classes out.
+
+    With `adversarial`, training sees every text twice: as it is, and with its embeddings pushed, all of them
+    together so many lengths of one, to where they mislead the head most (Miyato et al., 2017). What holds
+    around a text is harder to learn by heart than the text.
+    """
 
     padding: int
+    adversarial: float = 0.0
 
     def batch(self, texts: Sequence[np.ndarray], labels: Sequence[int]) -> Batch:
         """Lay texts and their classes side by side."""
@@ -34,12 +42,26 @@ class Classify:
         )
 
     def score(self, model: Model, batch: Batch) -> Score:
-        """Sum the loss over the texts of the batch."""
-        logits = model(batch.tokens, batch.documents, batch.positions)
-        return Score(F.cross_entropy(logits, batch.targets, reduction="sum"), batch.count)
+        """Sum the loss over the texts of the batch; the mean of both, where they are seen twice."""
+        if not (self.adversarial and model.training):
+            return Score(self._loss(model, batch), batch.count)
+        body = model.body
+        assert isinstance(body, Body)
+        start = body.embedding.weight.new_zeros((*batch.tokens.shape, body.width)).requires_grad_()
+        loss = self._loss(model, batch, start)
+        (uphill,) = torch.autograd.grad(loss, start, retain_graph=True)
+        steepness = uphill.flatten(1).norm(dim=1, keepdim=True).clamp(min=torch.finfo(uphill.dtype).tiny)  # (B, 1)
+        with torch.no_grad():
+            lengths = body.words(batch.tokens).norm(dim=-1, keepdim=True)  # (B, T, 1)
+        push = uphill * (self.adversarial * pool(lengths, batch.documents, "mean") / steepness).unsqueeze(-1)
+        return Score((loss + self._loss(model, batch, push)) / 2, batch.count)
+
+    def _loss(self, model: Model, batch: Batch, push: Tensor | None = None) -> Tensor:
+        logits = model(batch.tokens, batch.documents, batch.positions, push)
+        return F.cross_entropy(logits, batch.targets, reduction="sum")
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not inference_mode: a model in shares gathers its weights into buffers that training uses again
 def class_probabilities(model: Model, batches: Sequence[Batch]) -> Tensor:
     """Return each text's probability of each class, batch after batch: (N, C)."""
     device = next(model.parameters()).device
