@@ -252,7 +252,7 @@ class Graft:
         if not 0 <= self.head_dropout < 1:
             raise UserError(f"head_dropout is {self.head_dropout}; choose a number from 0 up to, not including, 1")
         if not 0 <= self.adversarial < math.inf:
-            raise UserError(f"adversarial is {self.adversarial}; choose 0 for none, or a number around 1")
+            raise UserError(f"adversarial is {self.adversarial}; choose 0 for none, or a number like 0.1")
 
 
 @dataclass(frozen=True)

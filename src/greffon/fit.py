@@ -26,10 +26,10 @@ from greffon.optim import clip, set_rates
 from greffon.randomness import derive
 from greffon.sharding import whole
 
-VAST = 1 << 15
-"""Tokens of a vocabulary from which on a CPU reads a batch in several passes,"""
+VAST = 4
+"""A vocabulary head of this many times the blocks' parameters is most of the work,"""
 PASS = 512
-"""each with about as many targets."""
+"""and a CPU then reads a batch in passes of about as many targets."""
 
 
 class Objective(Protocol):
@@ -75,13 +75,14 @@ def fit(
     out, and nothing else changes.
     """
     device = next(model.parameters()).device
+    most = _targets_a_pass(model)
     other, others = (None, []) if device.type == "cpu" else (device.type, [device])
     for number in range(done, training.steps):
         started = time.perf_counter()
         model.train()
         rate = set_rates(optimisers, number, training)
-        whole_batches = batches(number)
-        parts = _passes(model, whole_batches, crew)
+        shown = batches(number)
+        parts = _passes(shown, most) if crew.size == 1 else shown
         targets = max(1, sum(part.count for part in parts))
         pairs = sum(len(part.pairs.targets) for part in parts if part.pairs is not None)
         loss = pair_loss = 0.0
@@ -114,27 +115,32 @@ def fit(
             rate=rate,
             gradient=gradient,
             targets=targets,
-            tokens=sum(batch.places for batch in whole_batches),
-            bytes=sum(batch.bytes for batch in whole_batches),
-            padding=sum(batch.padded for batch in whole_batches) / sum(batch.places for batch in whole_batches),
+            tokens=sum(batch.places for batch in shown),
+            bytes=sum(batch.bytes for batch in shown),
+            padding=sum(batch.padded for batch in shown) / sum(batch.places for batch in shown),
             seconds=time.perf_counter() - started,
             pair_loss=pair_loss if pairs else None,
             skipped=wrong,
         )
 
 
-def _passes(model: Model, batches: Sequence[Batch], crew: Crew) -> Sequence[Batch]:
-    """Cut the batches of a step into what is computed at once, and number them.
+def _targets_a_pass(model: Model) -> int | None:
+    """Say how many targets are computed at once; None: all of a batch.
 
     Where the vocabulary head is most of the work, the body reads some rows at a time: it remembers a fraction
-    of what it would for all of them, and loses next to nothing. In a crew the rows are shared out already.
+    of what it would for all of them, and loses next to nothing.
     """
-    if crew.size > 1:
-        return batches
     head = model.head.vocabulary if isinstance(model.head, VocabularyAndPairHead) else model.head
-    if isinstance(head, VocabularyHead) and len(head.weight) >= VAST and head.weight.device.type == "cpu":
-        batches = [piece for batch in batches for piece in batch.pieces(PASS)]
-    return [replace(batch, turn=Turn(i, len(batches))) for i, batch in enumerate(batches)]
+    if not isinstance(head, VocabularyHead) or head.weight.device.type != "cpu":
+        return None
+    blocks = sum(p.numel() for name, p in model.named_parameters() if ".blocks." in name)
+    return PASS if head.weight.numel() >= VAST * blocks else None
+
+
+def _passes(batches: Sequence[Batch], most: int | None) -> Sequence[Batch]:
+    """Cut the batches of a step into what is computed at once, and number them."""
+    parts = batches if most is None else [piece for batch in batches for piece in batch.pieces(most)]
+    return [replace(part, turn=Turn(i, len(parts))) for i, part in enumerate(parts)]
 
 
 def _score(objective: Objective, batch: Batch, model: Model) -> tuple[Tensor, Tensor | None, Score]:
