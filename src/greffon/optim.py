@@ -111,7 +111,8 @@ VAST = 1 << 20
 def _look_up_rows(model: Model, training: Training) -> None:
     """Let vast embeddings have sparse gradients: not where a head borrows the matrix, nor in a crew, nor on a GPU.
 
-    Nor where the gradients of several batches are summed: rows would only be put side by side.
+    Nor where the gradients of several batches are summed: rows would only be put side by side. (The passes of one
+    batch look up no more rows than the batch.)
     """
     owners: Counter[Tensor] = Counter(p for _, p in model.named_parameters(remove_duplicate=False))
     crew = torch.distributed.is_available() and torch.distributed.is_initialized()
