@@ -5,6 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench.contest import Contest, Goal
+from bench.products import multiply_in_turns
 from bench.shapes import lab_shape
 from bench.turns import Turns
 
@@ -139,21 +140,12 @@ def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
 
 
 def products(turns: Turns, size: Size, folder: Path) -> None:
-    """The same arithmetic as nothing but products of large square matrices: what the machine could do at most."""
-    import torch
-
+    """The same arithmetic as nothing but products of matrices."""
     from bench.data import tokenizer_file
     from greffon.text.tokenizer import Tokenizer
 
     vocabulary = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes)).size
-    side = 2048
-    a, b, out = torch.randn(side, side), torch.randn(side, side), torch.empty(side, side)
-    tokens_a_product = 2 * side**3 / flops_a_token(size, vocabulary)
-    count = max(1, round(size.work / tokens_a_product))
-    for _ in turns:
-        for _product in range(count):
-            torch.mm(a, b, out=out)
-        turns.report(count * tokens_a_product)
+    multiply_in_turns(turns, size.work, flops_a_token(size, vocabulary))
 
 
 CONTESTANTS = {"Greffon": greffon, "Trainer": trainer, "lab loop": lab_loop, "sgemm alone": products}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.contest import Contest, Contestant, Goal
+from bench.products import multiply_in_turns
 from bench.turns import Turns
 
 BEAM = 4
@@ -176,6 +177,25 @@ def marian_model(size: Size, folder: Path, tokenizer: Any) -> Any:
     return model
 
 
+def products(turns: Turns, size: Size, folder: Path) -> None:
+    """The same arithmetic as nothing but products of matrices."""
+    from greffon.text.tokenizer import Tokenizer
+
+    multiply_in_turns(turns, size.sentences, flops_a_sentence(size, Tokenizer.load(run_folder(size, folder)).size))
+
+
+def flops_a_sentence(size: Size, vocabulary: int) -> int:
+    """Two operations a parameter and token: of a source once, of a translation once a beam; attention comes on top."""
+    from greffon.scoring import longest_target
+
+    shape = shape_of(size)
+    square, inner = shape.width**2, 2 * shape.width * shape.feed_forward
+    a_source_token = shape.layers * (4 * square + inner + 2 * square)  # the last two: what the decoder looks at
+    a_target_token = shape.layers * (4 * square + inner + 2 * square) + shape.width * vocabulary
+    written = longest_target(size.length, shape.context)
+    return 2 * ((size.length + 1) * a_source_token + BEAM * written * a_target_token)
+
+
 NAMES = {
     "attention": "self_attn",
     "cross": "encoder_attn",
@@ -216,6 +236,7 @@ def contest(name: str, sentences: int, vocabulary: int, times: float) -> Contest
             "generate (Marian)": marian,
             "Greffon, CTranslate2": ctranslate2(),
             "Greffon, CTranslate2, int8": ctranslate2(int8=True),
+            "sgemm alone": products,
         },
         Size(name, sentences, vocabulary),
         Size(name, 3, 300, length=6, smaller=smaller, megabytes=0.05),

@@ -98,3 +98,22 @@ def test_a_long_text_is_taken_in_pieces_and_loses_nothing(monkeypatch: pytest.Mo
     whole = by_rustbpe([text], 300)
     monkeypatch.setattr(learning, "PIECE", 50)
     assert by_rustbpe([text], 300).serialised == whole.serialised
+
+
+@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=200), most=st.integers(1, 300))
+@settings(max_examples=200, deadline=None)
+def test_of_a_vast_text_every_so_manyth_piece_is_taken(sizes: list[int], most: int) -> None:
+    pieces = [chr(i) * size for i, size in enumerate(sizes)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "MOST", most)
+        kept = learning._spread(iter(pieces))
+    stride = next(n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256) if kept == pieces[::n])
+    assert sum(map(len, kept)) <= most or len(kept) == 1
+    assert stride == 1 or sum(map(len, pieces[:: stride // 2])) > most  # no more is left out than must be
+
+
+def test_a_vast_text_is_learnt_from_its_beginning_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["debut " * 20] * 100 + ["milieu " * 20] * 100 + ["fin " * 20] * 100
+    monkeypatch.setattr(learning, "MOST", 5000)
+    for learn in (by_rustbpe, by_tokenizers):
+        assert {"debut", "Ġdebut", "Ġmilieu", "Ġfin"} <= learn(texts, 300).pieces.keys()

@@ -5,8 +5,7 @@ the same tokens, but for pairs that are equally frequent, of which each takes an
 same kind of file.
 """
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -16,8 +15,10 @@ from greffon.text.backends import BYTE_OF, PATTERN, SPECIALS, HuggingFace, slice
 
 LARGE = 1 << 20
 """Characters from which on the swift learner is worth asking."""
+MOST = 1 << 26
+"""Characters that are learnt from at most: beyond them a larger text adds words to count, not merges."""
 PIECE = 1 << 12
-"""Characters of a piece of text that it takes: with some thousand pieces at a time, memory stays flat."""
+"""Characters of a piece of text, the least that is taken or left."""
 TWICE = 256
 """Tokens that it is asked for beside those wanted: now and then it learns one a second time, from other halves."""
 
@@ -26,7 +27,8 @@ _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
 def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
     """Learn at most `vocabulary` ids, specials and bytes first; the same texts give the same bytes."""
-    large, pieces = _measured(piece for text in texts for piece in slices(text, PIECE))
+    pieces = _spread(piece for text in texts for piece in slices(text, PIECE))
+    large = sum(map(len, pieces)) >= LARGE
     merges = _swift_merges(pieces, vocabulary - len(SPECIALS) - len(BYTE_OF)) if large else None
     learner = tokenizers.Tokenizer(models.BPE() if merges is None else _model(merges))
     split = pre_tokenizers.Split(tokenizers.Regex(PATTERN), "isolated")
@@ -47,28 +49,30 @@ def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
     return HuggingFace(learner.to_str().encode())
 
 
-def _measured(pieces: Iterable[str]) -> tuple[bool, Iterator[str]]:
-    """Say whether a text is large, and give it back whole."""
-    pieces = iter(pieces)
-    first: list[str] = []
-    size = 0
-    for piece in pieces:
-        first.append(piece)
+def _spread(pieces: Iterable[str]) -> list[str]:
+    """Take all pieces or, of a vast text, every second, fourth, … of them, from its beginning to its end."""
+    kept: list[str] = []
+    size, stride = 0, 1
+    for number, piece in enumerate(pieces):
+        if number % stride:
+            continue
+        kept.append(piece)
         size += len(piece)
-        if size >= LARGE:
-            break
-    return size >= LARGE, itertools.chain(first, pieces)
+        while size > MOST and len(kept) > 1:
+            kept, stride = kept[::2], 2 * stride
+            size = sum(map(len, kept))
+    return kept
 
 
-def _swift_merges(pieces: Iterator[str], count: int) -> list[tuple[str, str]] | None:
-    """Learn so many merges by rustbpe, if it is installed; no text is taken if it is not."""
+def _swift_merges(pieces: Iterable[str], count: int) -> list[tuple[str, str]] | None:
+    """Learn so many merges by rustbpe, if it is installed."""
     try:
         from rustbpe import Tokenizer
     except ImportError:
         return None
     learner = Tokenizer()
     try:
-        learner.train_from_iterator(pieces, len(BYTE_OF) + count + TWICE, pattern=PATTERN)
+        learner.train_from_iterator(iter(pieces), len(BYTE_OF) + count + TWICE, pattern=PATTERN)
     except BaseException as problem:
         if not is_panic(problem):
             raise
