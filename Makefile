@@ -56,7 +56,7 @@ bench-learning: $(VENV)/bench  ## how soon compact has learnt what the lab's loo
 	$(BIN)/python -m bench.learning
 
 bench-scaling: $(VENV)/bench  ## speed and memory against context, vocabulary, width and corpus size
-	$(BIN)/python -m bench.scaling
+	$(BIN)/python -m bench.scaling --gigabyte
 
 docs: $(VENV)/docs  ## the site, into build/site; a link that leads nowhere is an error
 	$(BIN)/sphinx-build -q -W --keep-going docs build/site

@@ -6,7 +6,7 @@ Files are made once, before a contest; a contestant that finds them there import
 import csv
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -50,16 +50,17 @@ def tokenizer_file(folder: Path, vocabulary: int, megabytes: float) -> Path:
     return path
 
 
-def mixed_table(folder: Path, texts: int, skip: int) -> Path:
-    """A table of labelled texts of very different length: as many reviews as single sentences."""
-    path = folder / f"mixed-{skip}-{texts}.csv"
+def labelled_table(folder: Path, sources: Sequence[str], texts: int, skip: int) -> Path:
+    """A table of labelled texts, as many of each source and class; of two sources they are of very different length."""
+    path = folder / f"{'-'.join(sources)}-{skip}-{texts}.csv"
     if not path.is_file():
         # In the source all texts of a class stand together: take every class's own.
         members: list[tuple[str, str]] = []
-        for source in ("imdb", "rotten_tomatoes"):
+        share = len(sources) * len(LABELS)
+        for source in sources:
             for label in LABELS:
                 of_class = (pair for pair in labelled_reviews(source) if pair[1] == label)
-                members += islice(of_class, skip // 4, (skip + texts) // 4)
+                members += islice(of_class, skip // share, (skip + texts) // share)
         table = io.StringIO(newline="")
         csv.writer(table, lineterminator="\n").writerows([("text", "label"), *members])
         write_atomically(path, table.getvalue().encode())

@@ -21,7 +21,7 @@ from typing import Any
 from bench.__main__ import DATA, PAGE, RESULTS
 from bench.contest import Spread
 from bench.machine import facts
-from bench.report import load, number, save, write_page
+from bench.report import clear_absent, load, number, save, write_page
 
 SHARES = (0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.3, 0.5, 1.0)
 """Budgets of `compact`, as shares of the plain loop's time."""
@@ -176,9 +176,11 @@ def main(words: list[str] | None = None) -> int:
     for seed in range(args.seeds):
         found.append(measure(seed, args.seconds, folder, args.quick))
         print(f"seed {seed}: {found[-1]}", flush=True)
+        results = {**load(file, machine), "learning": {"threads": 1, "seeds": found}}
         if file:  # seed by seed: each takes minutes
-            save(file, {**load(file, machine), "learning": {"threads": 1, "seeds": found}})
+            save(file, results)
         if not args.quick:
+            clear_absent(PAGE, results)
             write_page(PAGE, {"learning": section(found)})
     return 0
 

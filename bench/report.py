@@ -12,6 +12,8 @@ from bench.machine import same
 from greffon.files import write_atomically
 
 NOT_YET = "*Not measured yet.*"
+PARTS = {"contests": "bench", "learning": "learning", "scaling": "scaling"}
+"""The parts of the results, and the sections of the page that show them."""
 
 
 def put_between(page: str, name: str, text: str) -> str:
@@ -43,6 +45,11 @@ def load(path: Path | None, machine: Mapping[str, Any]) -> dict[str, Any]:
         print(f"{path}: results of another machine, or of other versions, are dropped", file=sys.stderr, flush=True)
         found = {}
     return {**found, "machine": machine}
+
+
+def clear_absent(path: Path, results: Mapping[str, Any]) -> None:
+    """Empty the sections of a page whose results are not there: it shows nothing that they do not hold."""
+    write_page(path, {section: NOT_YET for part, section in PARTS.items() if part not in results})
 
 
 def save(path: Path, results: Mapping[str, Any]) -> None:
@@ -97,6 +104,8 @@ def table(results: Mapping[str, Any], contests: Mapping[str, Contest]) -> str:
     held = {len(one["rounds"]) for name in known for one in results["contests"][name]["contestants"].values()}
     rounds = " or ".join(map(str, sorted(held)))
     note = f"{rounds} rounds; the range is of all rounds, and ratios are taken round by round."
+    if "minutes" in results:
+        note += f" One run of all contests: {results['minutes']:.0f} minutes."
     return "\n".join([machine_line(results["machine"]) + " " + note, "", *lines])
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from bench.__main__ import DATA, PAGE, RESULTS
 from bench.harness import ROOT, environment
 from bench.machine import facts
-from bench.report import load, number, save, write_page
+from bench.report import clear_absent, load, number, save, write_page
 from bench.turns import peak_bytes
 
 TOKENS = 2048
@@ -253,11 +253,13 @@ def main(words: list[str] | None = None) -> int:
     found = measure(folder, sizes, QUICK_AXES if args.quick else AXES, args.threads)
     file = args.results or (None if args.quick else RESULTS)
     figure = args.figure or (None if args.quick else FIGURE)
+    results = {**load(file, machine), "scaling": found}
     if file:
-        save(file, {**load(file, machine), "scaling": found})
+        save(file, results)
     if figure:
         draw(found, figure)
     if not args.quick:
+        clear_absent(PAGE, results)
         write_page(PAGE, {"scaling": section(found)})
     return 0
 

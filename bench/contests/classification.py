@@ -31,10 +31,10 @@ def run_folder(size: Size, folder: Path) -> Path:
 
 def texts_of(size: Size, folder: Path) -> list[str]:
     """The texts to label."""
-    from bench.data import mixed_table
+    from bench.data import labelled_table
     from greffon.text.corpora import labelled
 
-    return [row.text for row in labelled(mixed_table(folder, size.texts, skip=0), "text", "label")]
+    return [row.text for row in labelled(labelled_table(folder, size.sources, size.texts, skip=0), "text", "label")]
 
 
 def greffon(turns: Turns, size: Size, folder: Path) -> None:
