@@ -12,7 +12,7 @@ LAYERS = [
     {"config", "bleu", "locks", "device"},
     {"text", "nn", "lint", "yardstick", "verdict", "drawing", "health", "costs"},
     {"objectives", "recipes"},
-    {"optim", "decode", "beam", "results", "crew"},
+    {"optim", "decode", "beam", "results", "crew", "compiling"},
     {"fit"},
     {"scoring", "assembly", "progress", "job", "weights"},
     {"run", "pair_job", "ranks"},

@@ -1,5 +1,7 @@
 """Every command refuses bad input as the contract says: exit 1, one sentence on stderr, no traceback."""
 
+import dataclasses
+import io
 import json
 import re
 import subprocess
@@ -10,6 +12,10 @@ import pytest
 
 import greffon
 from greffon.cli import COMMANDS, run
+from greffon.cli.outcome import _when
+from greffon.cli.parsing import asked_texts
+from greffon.config import FREE, PAIR_SETTINGS, Shape
+from greffon.run import Run
 
 
 def refuse(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -158,6 +164,77 @@ def test_mistakes_are_told_in_one_sentence(
     places["oneclass"].write_text("text,label\n" + "".join(f"texte {i},a\n" for i in range(30)))
     assert said in refuse(capsys, *(word.format(**places) for word in words))
     assert "new" not in words or not (tmp_path / "new" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("command", ["finetune", "compare"])
+def test_what_a_body_fixes_is_no_option_of_a_graft(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run([command, "--help"])
+    offered = set(re.findall(r"--([\w-]+)", capsys.readouterr().out))
+    assert {"dropout", "context", "rate", "pooling"} <= offered
+    fixed = {f.name for f in dataclasses.fields(Shape)} - set(FREE)
+    for name in sorted({*fixed, *PAIR_SETTINGS}):
+        option = name.replace("_", "-")
+        why = "is a fixed part of the pretrained body" if name in fixed else "is for translation"
+        assert option not in offered
+        for words in ([f"--{option}", 1], [f"--{option}=1"], [f"--{name}", 1]):
+            assert f"greffon: --{option} {why}" in refuse(capsys, command, "body", *words)
+        (tmp_path / "config.toml").write_text(f"[training]\n{option} = 1\n")
+        said = refuse(capsys, command, "body", "--config", tmp_path / "config.toml")
+        assert f"config.toml: {name} {why}" in said
+
+
+def test_compare_says_where_freezing_belongs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.toml").write_text("freeze = true\n")
+    for words in (["--freeze"], ["--config", tmp_path / "config.toml"]):
+        said = refuse(capsys, "compare", "body", "--train", "a.csv", "--out", "new", *words)
+        assert "always has a `frozen` arm" in said
+        assert "`greffon finetune --freeze` trains a head alone" in said
+        assert "unfreeze" not in said
+    assert "compare scores once an epoch" in refuse(capsys, "compare", "body", "--evaluate-every", 3)
+
+
+@pytest.mark.parametrize("command", ["classify", "translate"])
+def test_standard_input_must_be_utf8(
+    command: str, body: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = io.TextIOWrapper(io.BytesIO("bon\nété\n".encode("latin1")), encoding="utf-8", errors="surrogateescape")
+    monkeypatch.setattr(sys, "stdin", given)
+    said = refuse(capsys, command, body, "-")
+    assert "standard input:2: byte 0xe9 is not UTF-8" in said
+    assert "iconv -f latin1 -t utf-8" in said
+
+
+def test_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = io.TextIOWrapper(io.BytesIO("\ufeffun été\r\n\nà\u2028b".encode()), encoding="ascii")
+    monkeypatch.setattr(sys, "stdin", given)
+    assert asked_texts(["-"], None, lambda file: [], "classify") == ["un été", "", "à\u2028b"]
+
+
+def test_fine_tuning_is_told_in_epochs(body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "labelled.csv"
+    table.write_text("text,label\n" + "".join(f"{('bon', 'mal')[i % 2]} {i},{i % 2}\n" for i in range(40)))
+
+    def finetune(name: str, *words: object) -> tuple[str, str]:
+        given = ("finetune", body, "--train", table, "--out", tmp_path / name, "--epochs", 4, "--rows", 8, *words)
+        assert run([str(word) for word in given]) == 0
+        return capsys.readouterr()
+
+    out, said = finetune("learns", "--rate", 0.01)
+    made = Run.open(tmp_path / "learns")
+    assert made.recipe.training.steps == 4 * 4
+    assert made.scores["step"] in (4, 8, 12, 16)
+    assert f"(best after epoch {made.scores['step'] // 4} of 4)" in out
+    assert "texts: 32 to train on, 8 for validation; classes: 0, 1" in said
+
+    still = ("--rate", 1e-30, "--matrix-rate", 1e-30, "--patience", 1, "--test", table)
+    out, said = finetune("still", *still)
+    assert "(best before the first epoch)" in out
+    assert "stopping early: no better score in 1 evaluation\n" in said
+    assert "8 for validation, 40 for the test; classes" in said
+    assert _when(200, 320, 4) == "after epoch 2.5 of 4"  # with --evaluate-every, it may be between two
 
 
 def test_json_is_all_that_stands_on_stdout(body: Path, capsys: pytest.CaptureFixture[str]) -> None:

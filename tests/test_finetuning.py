@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -221,10 +221,10 @@ def test_what_cannot_change_is_refused(body: Run, data: Path, tmp_path: Path) ->
 def test_compare_reports_and_does_not_train_twice(
     body: Run, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def compare() -> greffon.Comparison:
+    def compare(labels: Sequence[int] = (20,)) -> greffon.Comparison:
         return greffon.compare(
             [body], train=data / "train.csv", test=data / "test.csv", out=tmp_path / "verdict",
-            seeds=2, epochs=2, labels=[20], jobs=2, rate=0.01,
+            seeds=2, epochs=2, labels=labels, jobs=2, rate=0.01,
         )  # fmt: skip
 
     made = compare()
@@ -254,6 +254,10 @@ def test_compare_reports_and_does_not_train_twice(
     again = compare()
     assert "8 of 8 trainings are finished already" in capsys.readouterr().err
     assert again.results["arms"]["pretrained"]["test_accuracy"] == results["arms"]["pretrained"]["test_accuracy"]
+    told = results["settings"]["training"]
+    assert (told["rate"], told["optimiser"], told["pooling"]) == (0.01, "adamw", "mean-max")
+    compare(labels=())
+    assert not (made.path / "labels.png").exists()
     with pytest.raises(UserError, match="holds another comparison"):
         greffon.compare([body], train=data / "train.csv", out=made.path, epochs=1, quiet=True)
 
@@ -292,7 +296,7 @@ def test_too_few_texts_to_hold_any_out(body: Run, tmp_path: Path) -> None:
 
 
 def test_a_refused_comparison_leaves_nothing_in_the_way(body: Run, data: Path, tmp_path: Path) -> None:
-    for wrong in ({"layers": 6}, {"evaluate_every": 3}, {"pooling": "cls"}):
+    for wrong in ({"layers": 6}, {"evaluate_every": 3}, {"pooling": "cls"}, {"freeze": True}):
         with pytest.raises(UserError):
             greffon.compare([body], train=data / "train.csv", out=tmp_path / "cmp", quiet=True, **wrong)
     assert not (tmp_path / "cmp").exists()

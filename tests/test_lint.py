@@ -56,6 +56,13 @@ def test_duplicates_and_conflicting_labels():
     assert "line 5 'positive', line 51 'negative'" in conflict
 
 
+def test_duplicates_are_sought_in_every_part():
+    test = [*balanced(word="t"), Row("t 3", "negative", 60)]
+    findings = lint({"train": balanced(), "test": test})
+    assert found(findings, "duplicate").message.startswith("1 of the 41 texts in test repeats")
+    assert found(findings, "conflicting-labels").message.startswith("1 of the 41 texts in test repeats")
+
+
 def test_shared_texts_are_loud_and_counted_for_every_pair():
     train = balanced()
     splits = {
@@ -68,6 +75,14 @@ def test_shared_texts_are_loud_and_counted_for_every_pair():
     assert shared[0].startswith("1 of the 41 texts in valid also stands in train (line 2 of valid)")
     assert shared[1].startswith("3 of the 43 texts in test also stand in train (first: line 2 of test)")
     assert "test also stands in valid" in shared[2]
+
+
+def test_shared_texts_come_first_among_warnings_and_in_capitals():
+    train = [*balanced(), Row("alone", "positve", 90)]
+    told = [str(finding) for finding in lint({"train": train, "test": [*balanced(word="t"), train[0]]})]
+    assert told[0].startswith("WARNING: 1 of the 41 texts in test also stands in train")
+    assert len(told) > 1
+    assert all(line.startswith("warning: ") for line in told[1:])
 
 
 def test_overlap_looks_past_case_spacing_and_unicode_form():

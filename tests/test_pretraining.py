@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,3 +177,18 @@ def test_a_score_in_the_progress_says_of_which_step_it_is(
     assert "step 5/9 · loss 2.000" in second
     assert "held out at step 3: loss 2.5" in second
     assert third == "step 9/9 · held out, mean of the last 4 weights: loss 2.25"
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_blocks_learn_the_same(corpus: Path, tmp_path: Path) -> None:
+    runs = [pretrain(corpus, tmp_path / str(on), steps=6, compile=on) for on in (False, True)]
+    plain, compiled = ([e["loss"] for e in run.metrics() if "loss" in e] for run in runs)
+    assert compiled == pytest.approx(plain, rel=1e-4)
+    names = [set(run.load_model().state_dict()) for run in runs]
+    assert names[0] == names[1]
+
+
+def test_compiling_needs_a_compiler(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(UserError, match=r"there is no no-such-compiler; install one, or leave it out"):
+        pretrain(corpus, tmp_path / "no", steps=2, compile=True)

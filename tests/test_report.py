@@ -99,5 +99,21 @@ def test_what_is_absent_is_left_out():
     assert 'class="verdict below"' in markup
 
 
+def test_settings_are_told_as_a_person_would():
+    results = simulated()
+    training = {"matrix_rate": 0.001, "words": False, "pooling": "mean"}
+    results["settings"] |= {"runs": {"pretrained": "body"}, "columns": ["text", "label"], "training": training}
+    words = " ".join(parse(report(results)).words)
+    assert "runs pretrained body" in words
+    assert "columns text, label" in words
+    assert "training matrix rate 0.001, words no, pooling mean" in words
+
+
+def test_what_scratch_has_before_any_training_takes_no_time():
+    results = simulated()
+    results["reach"]["pretrained"] = {"epochs": 0, "seconds": 0.0}
+    assert "pretrained before any training –" in " ".join(parse(report(results)).words)
+
+
 def test_report_is_deterministic(results, markup):
     assert report(results) == markup

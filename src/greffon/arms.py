@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from greffon.config import Data
+from greffon.config import Data, Recipe
 from greffon.errors import UserError
 from greffon.finetuning import ADAPTED, graft_recipe, prepare
 from greffon.ledger import params_of_run
@@ -26,6 +26,9 @@ from greffon.runtime import available_cores
 from greffon.text.splits import load_splits
 from greffon.train import Interrupted
 from greffon.train import train as carry_out
+
+TOLD = ("optimiser", "rate", "matrix_rate", "weight_decay", "rows", "warmup", "decay", "patience", "average")
+"""What a reader may want to know of a training, asked for or not."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,8 @@ def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]
     # By all arms, not by those left: an arm that goes on must have the threads that it began with.
     threads = max(1, min(cores // jobs, torch.get_num_threads()))
     jobs = max(1, min(jobs, len(waiting)))
+    if waiting:
+        tell(f"{len(waiting)} trainings, {jobs} at a time; how long they take is told after the first")
     started, done = time.monotonic(), 0
     workers = ProcessPoolExecutor(
         jobs, mp_context=get_context("spawn"), initializer=_Worker.prepare, initargs=(threads,)
@@ -197,6 +202,23 @@ def _adaptation_seconds(run: Run) -> float:
     """How long the body was first adapted to the task's own text, if it was."""
     inner = run.path / ADAPTED
     return Run.open(inner).seconds if inner.is_dir() else 0.0
+
+
+def trained_by(recipe: Recipe) -> dict[str, Any]:
+    """Name what a classifier was trained by, asked for or not."""
+    assert recipe.graft is not None
+    told = {name: getattr(recipe.training, name) for name in TOLD}
+    return {**told, "dropout": recipe.shape.dropout, "context": recipe.shape.context, **asdict(recipe.graft)}
+
+
+def alike(descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all descriptions have in common.
+
+    >>> alike([{"rate": 0.1, "rows": 8}, {"rate": 0.2, "rows": 8}])
+    {'rows': 8}
+    """
+    first, *others = descriptions
+    return {name: value for name, value in first.items() if all(other[name] == value for other in others)}
 
 
 def outcome(arm: Arm) -> SeedOutcome:

@@ -146,6 +146,8 @@ class Training:
     """Steps after which one more layer, from the top, begins to learn; 0: all learn from the start."""
     patience: int = 0
     """Evaluations without a better score after which training stops; 0: never."""
+    compile: bool = False
+    """Whether blocks are compiled first (torch.compile): a minute of waiting, and seldom much faster on a CPU."""
     seed: int = 0
     """What all random numbers are derived from."""
     evaluate_every: int = 0
@@ -331,6 +333,8 @@ def check_names(settings: Mapping[str, Any], *kinds: type, where: str = "") -> N
             raise UserError(f"{where}unknown setting {name!r}{did_you_mean(name, known)}")
 
 
+FREE = ("dropout", "context")
+"""What fine-tuning may change in the shape of a body."""
 PAIR_SETTINGS = ("batch_tokens", "label_smoothing", "choose_by")
 
 

@@ -33,8 +33,9 @@ class Budget:
     """How much the demo trains; the figures of the README come from the default."""
 
     vocabulary: int = 4000
-    steps: int = 1500
-    epochs: int = 10
+    steps: int = 1400
+    epochs: int = 8
+    adversarial: float = 0.25
     seeds: int = 3
     reviews: int = 25_000
 
@@ -64,6 +65,7 @@ def demo(*, out: str | Path = "demo-run", budget: Budget | None = None) -> Compa
         out=out / "comparison",
         seeds=budget.seeds,
         epochs=budget.epochs,
+        adversarial=budget.adversarial,
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from greffon.arms import Arm, make_arms, outcome, train_all
+from greffon.arms import Arm, alike, make_arms, outcome, train_all, trained_by
 from greffon.config import Data, Recipe
 from greffon.embedding import embed
 from greffon.errors import UserError
@@ -40,7 +40,7 @@ from greffon.text.splits import Splits, load_splits
 from greffon.verdict import SCRATCH, is_scratch
 from greffon.yardstick import FROZEN, Yardstick, frozen, frozen_name, majority, tfidf
 
-HIDDEN = ("data", "weights", "contents")
+HIDDEN = ("data", "weights", "contents", "settings")
 """What identifies a comparison, but tells a reader nothing that does not stand elsewhere."""
 RESERVED = {"pretrained", "tfidf", "majority"}
 
@@ -94,6 +94,8 @@ def compare(
             raise UserError(f"{name} is {least}; choose 1 or more")
     if settings.get("evaluate_every"):
         raise UserError("compare scores once an epoch; leave out --evaluate-every")
+    if settings.get("freeze"):
+        raise UserError("compare always has a `frozen` arm; leave out freeze (finetune trains a head alone with it)")
     data = labelled_data(train, valid, test, text_column, label_column)
     data = replace(data, hold_out_test=test is None)
     splits = load_splits(data)
@@ -105,7 +107,7 @@ def compare(
     findings = check(splits, first, settings.get("context") or first.recipe.shape.context)
     findings += [finding for source in sources.values() for finding in check_body(source)]
     for finding in findings:
-        tell(f"{finding.severity}: {finding.message}")
+        tell(str(finding))
     own = scratches(recipes)
     if len({*own.values()}) > 1:
         told = ", ".join(f"{scratch} for {name}" for name, scratch in own.items())
@@ -139,6 +141,8 @@ def compare(
         save(accuracy_figure(results), path / "accuracy.png")
         if results["label_curve"]:
             save(labels_figure(results), path / "labels.png")
+        else:  # of an earlier time, when it was asked for
+            (path / "labels.png").unlink(missing_ok=True)
     return Comparison(path, results)
 
 
@@ -268,7 +272,11 @@ def gather(
             "findings": findings,
             "files": asked["data"],
         },
-        settings={**{name: value for name, value in asked.items() if name not in HIDDEN}, "seeds": seeds},
+        settings={
+            **{name: value for name, value in asked.items() if name not in HIDDEN},
+            "seeds": seeds,
+            "training": alike([trained_by(arm.run.recipe) for arm in arms]),
+        },
         pretraining={
             name: None if run.recipe.imported else run.seconds
             for name, run in ((name, Run.open(path)) for name, path in asked["runs"].items())

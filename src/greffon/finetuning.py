@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from greffon.config import Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
+from greffon.config import FREE, Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
 from greffon.errors import UserError
 from greffon.files import write_atomically
 from greffon.jobs import steps_of_epoch
@@ -62,7 +62,7 @@ def finetune(
         findings = check(splits, source, recipe.shape.context) + check_body(source)
         if crew.leads and not quiet:
             for finding in findings:
-                say(f"{finding.severity}: {finding.message}")
+                say(str(finding))
 
         def lay_out(path: Path) -> Run:
             return prepare(source, recipe, path, adapt=adapt)
@@ -142,7 +142,7 @@ def graft_recipe(
     check_names(settings, Graft, Shape, Training)
     refuse_pair_settings(settings)
     found = PRESETS[base.preset]()
-    form = {name: value for name, value in settings.items() if name in ("dropout", "context")}
+    form = {name: value for name, value in settings.items() if name in FREE}
     fixed = [name for name in settings if hasattr(base.shape, name) and name not in form]
     if fixed:
         raise UserError(f"{fixed[0]} is a fixed part of {source.path}; only dropout and context can change")

@@ -246,6 +246,7 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
             for name, value in held_out_accuracy(model, parts).items()
         }
 
+    test = f", {len(splits.test):,} for the test" if splits.test else ""
     return Job(
         texts.objective,
         batches,
@@ -253,8 +254,8 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         lambda scores: (scores["accuracy"], -scores["loss"]),
         digest=texts.digest(splits),
         summary=(
-            f"texts: {len(splits.train):,} to train on, {len(splits.valid):,} for validation, "
-            f"{len(splits.test):,} for the test; classes: {', '.join(recipe.labels)}"
+            f"texts: {len(splits.train):,} to train on, {len(splits.valid):,} for validation{test}; "
+            f"classes: {', '.join(recipe.labels)}"
         ),
         epoch=epoch,
     )

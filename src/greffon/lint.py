@@ -17,6 +17,7 @@ _IMBALANCED = 0.8  # share of the majority class above which accuracy alone misl
 _RARE = 0.05  # a label this rare beside its neighbour is a suspected typo of it;
 _NAMED = 3  # examples named in one sentence
 _LESS = 0.5  # one this much rarer only if a single letter differs
+SHARED = "shared-text"
 
 
 class Example(Protocol):
@@ -43,6 +44,10 @@ class Finding:
     code: str
     message: str
 
+    def __str__(self) -> str:
+        """As it is told: texts that stand in two parts make every score doubtful, and are told loudly."""
+        return f"{self.severity.upper() if self.code == SHARED else self.severity}: {self.message}"
+
 
 Splits = Mapping[str, Sequence[Example]]
 
@@ -50,7 +55,7 @@ Splits = Mapping[str, Sequence[Example]]
 def lint(
     splits: Splits, token_counts: Mapping[str, Sequence[int]] | None = None, context: int | None = None
 ) -> list[Finding]:
-    """All findings, errors first; `splits` maps `train`, `valid`, `test` to their examples."""
+    """All findings, errors first, then shared texts; `splits` maps `train`, `valid`, `test` to their examples."""
     found = [
         *_empty(splits),
         *_classes(splits),
@@ -60,7 +65,8 @@ def lint(
         *_duplicates(splits),
         *_truncated(token_counts or {}, context),
     ]
-    return sorted(found, key=lambda finding: finding.severity != "error")  # stable: the order above
+    # Stable: otherwise the order above.
+    return sorted(found, key=lambda finding: (finding.severity != "error", finding.code != SHARED))
 
 
 def overlap(a: Sequence[str], b: Sequence[str]) -> set[int]:
@@ -195,7 +201,7 @@ def _shared(splits: Splits) -> Iterator[Finding]:
             stand = "stands" if len(shared) == 1 else "stand"
             yield Finding(
                 "warning",
-                "shared-text",
+                SHARED,
                 f"{_of(len(shared), len(b), 'text')} in {other} also {stand} in {one} "
                 f"({_see([b[index].line for index in shared])} of {other}): "
                 f"accuracy on {other} flatters whoever learnt from {one}.",
@@ -203,33 +209,33 @@ def _shared(splits: Splits) -> Iterator[Finding]:
 
 
 def _duplicates(splits: Splits) -> Iterator[Finding]:
-    train = splits.get("train", ())
-    first: dict[str, Example] = {}
-    repeats: list[tuple[Example, Example]] = []
-    for example in train:
-        text = normal(example.text)
-        if not text:
-            continue
-        if text in first:
-            repeats.append((first[text], example))
-        first.setdefault(text, example)
-    conflicts = [(earlier, later) for earlier, later in repeats if earlier.label != later.label]
-    if repeats:
-        earlier, later = repeats[0]
-        yield Finding(
-            "warning",
-            "duplicate",
-            f"{_of(len(repeats), len(train), 'text')} in train {_repeat(repeats)} an earlier one "
-            f"(line {later.line} repeats line {earlier.line}).",
-        )
-    if conflicts:
-        earlier, later = conflicts[0]
-        yield Finding(
-            "warning",
-            "conflicting-labels",
-            f"{_of(len(conflicts), len(train), 'text')} in train {_repeat(conflicts)} an earlier one with "
-            f"another label (line {earlier.line} {earlier.label!r}, line {later.line} {later.label!r}).",
-        )
+    for name, examples in splits.items():
+        first: dict[str, Example] = {}
+        repeats: list[tuple[Example, Example]] = []
+        for example in examples:
+            text = normal(example.text)
+            if not text:
+                continue
+            if text in first:
+                repeats.append((first[text], example))
+            first.setdefault(text, example)
+        conflicts = [(earlier, later) for earlier, later in repeats if earlier.label != later.label]
+        if repeats:
+            earlier, later = repeats[0]
+            yield Finding(
+                "warning",
+                "duplicate",
+                f"{_of(len(repeats), len(examples), 'text')} in {name} {_repeat(repeats)} an earlier one "
+                f"(line {later.line} repeats line {earlier.line}).",
+            )
+        if conflicts:
+            earlier, later = conflicts[0]
+            yield Finding(
+                "warning",
+                "conflicting-labels",
+                f"{_of(len(conflicts), len(examples), 'text')} in {name} {_repeat(conflicts)} an earlier one with "
+                f"another label (line {earlier.line} {earlier.label!r}, line {later.line} {later.label!r}).",
+            )
 
 
 def _truncated(token_counts: Mapping[str, Sequence[int]], context: int | None) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ The schema (accuracies and differences are shares between 0 and 1):
     label_curve  {arm: [{labels, mean, interval}]} or null
     data         {train, valid, test, train_test_overlap, findings: [{severity, code, message}], files}
     pretraining  {arm: seconds that its body was pretrained for; null: imported}
-    settings     {seeds, epochs, …}
+    settings     {seeds, epochs, training: {optimiser, rate, pooling, …: what all trainings have in common}, …}
     versions     {package: version}
 """
 
@@ -159,7 +159,12 @@ def _reach(results: Results) -> Html:
         return Html("")
     rows = []
     for name, entry in results["reach"].items():
-        reached = [str(entry["epochs"]), _seconds(entry["seconds"])] if entry else ["not reached", "–"]
+        if not entry:
+            reached = ["not reached", "–"]
+        elif entry["epochs"] == 0:  # then scratch itself has learnt nothing
+            reached = ["before any training", "–"]
+        else:
+            reached = [str(entry["epochs"]), _seconds(entry["seconds"])]
         rows.append([name, *reached])
     targets = ", ".join(f"{name} {percent(target)}" for name, target in results["reach_target"].items())
     own = "it" if len(results["reach_target"]) == 1 else "that of its form"
@@ -262,8 +267,19 @@ def _method(results: Results) -> Html:
 
 
 def _setting(results: Results) -> Html:
-    rows = [[name, str(value)] for name, value in (results["settings"] | results["versions"]).items()]
+    rows = [[name, _told(value)] for name, value in (results["settings"] | results["versions"]).items()]
     return section("Settings and versions", table(["name", "value"], rows)) if rows else Html("")
+
+
+def _told(value: object) -> str:
+    """Write a setting as a person would."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_told(inner)}" for name, inner in value.items()) or "–"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_told, value)) or "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _seconds(seconds: float) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from greffon.assembly import make_model
+from greffon.compiling import compile_blocks
 from greffon.config import Recipe, Training, from_dict
 from greffon.crew import ALONE, Crew
 from greffon.errors import UserError
@@ -164,6 +165,8 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool, crew: Crew) -> 
 def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool, crew: Crew) -> None:
     training = run.recipe.training
     model = _initial(run, tell, quiet, crew)
+    if training.compile:
+        compile_blocks(model)
     crew.settle(model)
     optimisers = make_optimisers(model, training)
     standing = _restore(run, model, optimisers, tell, crew)
@@ -203,7 +206,7 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool, crew: C
             if asked and step.number < training.steps:
                 raise Interrupted("", stop.asked or signal.SIGINT)
             if standing.tired(training):
-                tell(f"stopping early: no better score in {standing.stale} evaluations")
+                tell(f"stopping early: no better score in {standing.stale} evaluation{'s' * (standing.stale != 1)}")
                 break
         if training.average > 1 and _average(run, job, model, standing, progress, crew):
             _save(run, job, model, optimisers, standing, crew)
@@ -314,7 +317,7 @@ def _restore(
 
 
 def environment(crew: Crew = ALONE) -> dict[str, Any]:
-    """Name what the last digits of a result depend on beside the recipe; nothing is compiled."""
+    """Name what the last digits of a result depend on beside the recipe, which says whether blocks are compiled."""
     return {
         "torch version": torch.__version__,
         "threads": torch.get_num_threads(),

@@ -149,7 +149,7 @@ def test_parquet(tmp_path: Path) -> None:
     [
         ("a.txt", b"", ":1", ["no text"]),
         ("a.txt", b"\n \n", ":1", ["no text"]),
-        ("a.txt", b"un\n\xe9t\xe9\n", ":2", ["0xe9", "UTF-8"]),
+        ("a.txt", b"un\n\xe9t\xe9\n", ":2", ["0xe9", "UTF-8", "iconv -f latin1 -t utf-8"]),
         ("a.txt", b"un\ndeux\0\n", ":2", ["NUL"]),
         ("a.txt", "été".encode("utf-16"), ":1", ["UTF-8"]),
         ("a.txt.gz", b"", ":1", ["no text"]),
@@ -159,7 +159,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("a.txt.xz", lzma.compress(b"un\n" * 9)[:-9], ":", ["breaks off"]),
         ("a.csv", b"", ":1", ["no text"]),
         ("a.csv", b"text\n", ":1", ["no text"]),
-        ("a.csv", b"txt,label\na,b\n", ":1", ["'text'", "txt, label", "did you mean 'txt'"]),
+        ("a.csv", b"txt,label\na,b\n", ":1", ["'text'", "txt, label", "did you mean 'txt'", "--text-column names"]),
         ("a.csv", b"zz,label\na,b\n", ":1", ["choose from label, zz"]),
         ("a.csv", b"text,text\na,b\n", ":1", ["2 columns 'text'"]),
         ("a.csv", b'text,label\n"a\nb",c\nd\n', ":4", ["1 cells", "header has 2"]),
@@ -208,7 +208,8 @@ def test_labelled(write: Write) -> None:
         ("a.csv", "text,label\na,x\nb, \n", ":3", "label"),
         ("a.jsonl", '{"text": "a", "label": null}\n', ":1", "empty"),
         ("a.jsonl", '{"text": "a", "label": []}\n', ":1", "not list"),
-        ("a.csv", "text,lable\na,x\n", ":1", "did you mean 'lable'"),
+        ("a.csv", "text,lable\na,x\n", ":1", "did you mean 'lable'? (--label-column names another)"),
+        ("a.jsonl", '{"text": "a", "lable": "x"}\n', ":1", "(--label-column names another)"),
         ("a.csv", "text,label\n", ":1", "no example"),
         ("a.txt", "text\n", "", "table"),
     ],
@@ -233,7 +234,9 @@ def test_column_pairs(write: Write) -> None:
     assert list(column_pairs(path)) == [("un", "one")]
     path = write("a.jsonl", '{"fr": "un", "en": "one"}\n')
     assert list(column_pairs(path, "fr", "en")) == [("un", "one")]
-    refused(path, ":1", "'source'", read=lambda path: list(column_pairs(path)))
+    refused(path, ":1", "'source'", "--source-column names another", read=lambda path: list(column_pairs(path)))
+    half = write("half.csv", "source,cible\nun,one\n")
+    refused(half, ":1", "'target'", "--target-column names another", read=lambda path: list(column_pairs(path)))
     refused(write("a.csv", "source,target\n"), ":1", "no pair", read=lambda path: list(column_pairs(path)))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import GraftSettings, Number, OptionalFile, Runs, given, parse
+from greffon.cli.parsing import ComparisonSettings, Number, OptionalFile, Runs, given, parse
 from greffon.errors import UserError
 
 
@@ -40,7 +40,7 @@ class Args:
     """Replace another comparison that is there already."""
     json: bool = False
     """Print results.json."""
-    settings: GraftSettings = field(default_factory=GraftSettings)  # type: ignore[valid-type]
+    settings: ComparisonSettings = field(default_factory=ComparisonSettings)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:

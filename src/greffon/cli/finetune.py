@@ -51,4 +51,4 @@ def main(words: Sequence[str]) -> None:
 
     what = {name: value for name, value in vars(args).items() if name not in ("run", "settings")}
     run = finetune(args.run, **what, **given(args.settings))
-    say_out(outcome(run))
+    say_out(outcome(run, args.epochs))

@@ -8,8 +8,8 @@ def a_token(run: Run) -> str:
     return "a hidden token" if run.recipe.objective == "masked" else "a token"
 
 
-def outcome(run: Run) -> str:
-    """Tell the scores of a run's best weights."""
+def outcome(run: Run, epochs: int = 0) -> str:
+    """Tell the scores of a run's best weights, and when it had them: in epochs, if it was asked for those."""
     best = run.scores
     if "accuracy" in best:
         told = f"validation accuracy {best['accuracy']:.1%}"
@@ -18,4 +18,17 @@ def outcome(run: Run) -> str:
         told = f"held-out loss {best['loss']:.3f} nats {a_token(run)}, {best['bits_per_byte']:.3f} bits per byte"
         told += f", pairs {best['pair_accuracy']:.1%} right" if "pair_accuracy" in best else ""
         told += f", BLEU {best['bleu']:.1f}" if "bleu" in best else ""
-    return f"{run.path}: {told} (best at step {best['step']:,})"
+    return f"{run.path}: {told} (best {_when(best['step'], run.recipe.training.steps, epochs)})"
+
+
+def _when(step: int, steps: int, epochs: int) -> str:
+    """Say when the best step was.
+
+    >>> _when(240, 320, 0), _when(240, 320, 4), _when(200, 320, 4)
+    ('at step 240', 'after epoch 3 of 4', 'after epoch 2.5 of 4')
+    """
+    if not epochs:
+        return f"at step {step:,}"
+    if not step:
+        return "before the first epoch"
+    return f"after epoch {round(step * epochs / steps, 2):,g} of {epochs:,}"

@@ -14,14 +14,15 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
-from greffon.config import Graft, Shape, Training, read_value
+from greffon.config import FREE, PAIR_SETTINGS, Graft, Shape, Training, read_value
 from greffon.errors import UserError, did_you_mean
+from greffon.text.readers import stream_lines
 
 Args = TypeVar("Args")
 
@@ -56,13 +57,13 @@ _BOOLEAN = tyro.constructors.PrimitiveConstructorSpec(
 )
 
 
-def _settings(name: str, *kinds: type) -> type:
-    """Make a dataclass with one optional flag for each field: `--layers 6`."""
+def _settings(name: str, *kinds: type, refused: Mapping[str, str] | None = None) -> type:
+    """Make a dataclass with one optional flag for each field: `--layers 6`; but `refused` tells why some have none."""
     made = []
     for kind in kinds:
         told, types = _field_help(kind), get_type_hints(kind)
         for f in dataclasses.fields(kind):
-            if f.name in _OWN:
+            if f.name in _OWN or (refused and f.name in refused):
                 continue
             wanted = types[f.name]
             choices = get_args(wanted)
@@ -72,14 +73,28 @@ def _settings(name: str, *kinds: type) -> type:
                 help_behavior_hint="",
             )
             made.append((f.name, Annotated[wanted | None, about, *([_BOOLEAN] if wanted is bool else [])], None))
-    return dataclasses.make_dataclass(
-        name, made, frozen=True, namespace={"__doc__": "Left out, they are the preset's."}
-    )
+    inside = {"__doc__": "Left out, they are the preset's.", "refused": refused or {}}
+    return dataclasses.make_dataclass(name, made, frozen=True, namespace=inside)
 
+
+_NO_GRAFT = {
+    **dict.fromkeys(
+        [f.name for f in dataclasses.fields(Shape) if f.name not in FREE],
+        "is a fixed part of the pretrained body; only --dropout and --context can change",
+    ),
+    **dict.fromkeys(PAIR_SETTINGS, "is for translation (`greffon pretrain --objective seq2seq`); leave it out"),
+}
+_NO_COMPARISON = {
+    **_NO_GRAFT,
+    "evaluate_every": "is for finetune; compare scores once an epoch",
+    "freeze": "is not for compare, which always has a `frozen` arm (logistic regression on the body's vectors); "
+    "`greffon finetune --freeze` trains a head alone",
+}
 
 Settings = _settings("Settings", Shape, Training)
 ShapeSettings = _settings("ShapeSettings", Shape)
-GraftSettings = _settings("GraftSettings", Graft, Shape, Training)
+GraftSettings = _settings("GraftSettings", Graft, Shape, Training, refused=_NO_GRAFT)
+ComparisonSettings = _settings("ComparisonSettings", Graft, Shape, Training, refused=_NO_COMPARISON)
 
 
 Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -114,12 +129,19 @@ def asked_texts(
         raise UserError(f"nothing to {what}, or too much; give {noun}, --file F, or - for stdin")
     if file is not None:
         return read(file)
-    return [line.rstrip("\r\n") for line in sys.stdin] if tuple(texts) == ("-",) else list(texts)
+    if tuple(texts) == ("-",):
+        return [line for _, line in stream_lines(sys.stdin.buffer, "standard input")]
+    return list(texts)
 
 
 def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:
     """Read the arguments of one command."""
     words, config = _take_config(list(words), command)
+    refused = {f"--{name.replace('_', '-')}": why for name, why in _refused(kind).items()}
+    for word in itertools.takewhile(lambda word: word != "--", words):
+        option = word.partition("=")[0].replace("_", "-")
+        if option in refused:
+            raise UserError(f"{option} {refused[option]}")
     default = _with_config(kind, config) if config is not None else None
     complaint = io.StringIO()
     width, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), os.environ.get("COLUMNS", "100")
@@ -145,6 +167,11 @@ def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:
     finally:
         if width is None:
             del os.environ["COLUMNS"]
+
+
+def _refused(kind: type) -> dict[str, str]:
+    """Collect the settings that are no options of a command, and why."""
+    return {name: why for f in dataclasses.fields(kind) for name, why in getattr(f.type, "refused", {}).items()}
 
 
 def _take_config(words: list[str], command: str) -> tuple[list[str], Path | None]:
@@ -175,7 +202,7 @@ def _with_config(kind: type[Args], path: Path) -> Args:
     defaults: dict[str, Any] = {}
     known: list[str] = []
     for f in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if f.type in (Settings, ShapeSettings, GraftSettings):
+        if f.type in (Settings, ShapeSettings, GraftSettings, ComparisonSettings):
             names = [g.name for g in dataclasses.fields(f.type)]
             known += names
             defaults[f.name] = f.type(
@@ -187,7 +214,10 @@ def _with_config(kind: type[Args], path: Path) -> Args:
             defaults[f.name] = _checked(kind, f.name, flat[f.name], path)
         elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
             defaults[f.name] = tyro.MISSING
+    refused = _refused(kind)
     for name in flat:
+        if name in refused:
+            raise UserError(f"{path}: {name} {refused[name]}")
         if name not in known:
             raise UserError(f"{path}: unknown setting {name!r}{did_you_mean(name, known)}")
     return kind(**defaults)

@@ -94,7 +94,7 @@ def texts_of(path: Path, text_column: str = "text") -> list[str]:
     path = Path(path)
     if not path.is_file() or suffix_of(path) == ".txt":
         return list(documents([path], text_column))
-    return [_string(value, path, line, text_column) for line, (value,) in rows(path, [text_column])]
+    return [_string(value, path, line, text_column) for line, (value,) in rows(path, {"text": text_column})]
 
 
 def _documents(files: Sequence[Path], text_column: str) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _documents(files: Sequence[Path], text_column: str) -> Iterator[str]:
         if suffix_of(path) == ".txt":
             texts = _blocks(path) if _has_gaps(path) else (line for _, line in lines(path))
         else:
-            texts = (_string(value, path, line, text_column) for line, (value,) in rows(path, [text_column]))
+            texts = (_string(value, path, line, text_column) for line, (value,) in rows(path, {"text": text_column}))
         empty = True
         for text in texts:
             if text.strip():
@@ -151,7 +151,7 @@ def labelled(path: Path, text_column: str = "text", label_column: str = "label")
     if path.is_dir():
         raise UserError(f"{path} is a folder; name the file with the labelled texts")
     examples: list[Labelled] = []
-    for line, (text, label) in rows(path, [text_column, label_column]):
+    for line, (text, label) in rows(path, {"text": text_column, "label": label_column}):
         name = _label(label, path, line, label_column)
         examples.append(Labelled(_string(text, path, line, text_column), name, line))
     if not examples:
@@ -190,7 +190,7 @@ def line_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 def column_pairs(path: Path, source_column: str = "source", target_column: str = "target") -> Iterator[tuple[str, str]]:
     """The pairs in two columns of one csv, tsv, jsonl or parquet file."""
     path, line = Path(path), 0
-    for line, (source, target) in rows(path, [source_column, target_column]):
+    for line, (source, target) in rows(path, {"source": source_column, "target": target_column}):
         yield _string(source, path, line, source_column), _string(target, path, line, target_column)
     if line == 0:
         raise UserError(f"{path}:1: there is no pair in this file; fill it or name another one")

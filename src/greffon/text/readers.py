@@ -9,7 +9,7 @@ import gzip
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -31,15 +31,18 @@ def suffix_of(path: Path) -> str:
     return known[0].removesuffix(".gz").removesuffix(".xz")
 
 
-def rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[object]]]:
-    """The line and the wanted cells of each row, whatever the kind of table."""
+def rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[object]]]:
+    """The line and the wanted cells of each row, whatever the kind of table.
+
+    `columns` names them by what they hold: `{"text": "avis"}` for `--text-column avis`.
+    """
     suffix = suffix_of(path)
     if suffix not in _TABLES:
         raise UserError(f"{path}: a table is needed here; give a .csv, .tsv, .jsonl or .parquet file")
     return _TABLES[suffix](path, columns)
 
 
-def _csv_rows(path: Path, columns: list[str], delimiter: str = ",") -> Iterator[tuple[int, list[object]]]:
+def _csv_rows(path: Path, columns: Mapping[str, str], delimiter: str = ",") -> Iterator[tuple[int, list[object]]]:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST))  # the module has one limit for all readers
     budget = _Budget(path)
     reader = csv.reader(budget.spent(lines(path, ends=True)), delimiter=delimiter, strict=True)
@@ -51,7 +54,7 @@ def _csv_rows(path: Path, columns: list[str], delimiter: str = ",") -> Iterator[
             budget.left = LONGEST
             if header is None:
                 header = row
-                wanted = [_position(column, header, f"{path}:{line}") for column in columns]
+                wanted = [_position(column, header, f"{path}:{line}", what) for what, column in columns.items()]
             elif row and len(row) != len(header):
                 raise UserError(
                     f"{path}:{line}: {len(row)} cells where the header has {len(header)}; "
@@ -81,11 +84,11 @@ class _Budget:
             yield line
 
 
-def _tsv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[object]]]:
+def _tsv_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[object]]]:
     return _csv_rows(path, columns, delimiter="\t")
 
 
-def _json_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[object]]]:
+def _json_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[object]]]:
     for number, line in lines(path):
         if not line.strip():
             continue
@@ -94,13 +97,14 @@ def _json_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[objec
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}:{number}: broken JSON ({error}); mend or remove this line") from None
         if not isinstance(row, dict):
-            example = json.dumps(dict.fromkeys(columns, "…"), ensure_ascii=False)
+            example = json.dumps(dict.fromkeys(columns.values(), "…"), ensure_ascii=False)
             raise UserError(f"{path}:{number}: not a JSON object; each line must read {example}")
         names = list(row)
-        yield number, [row[names[_position(column, names, f"{path}:{number}")]] for column in columns]
+        found = [_position(column, names, f"{path}:{number}", what) for what, column in columns.items()]
+        yield number, [row[names[index]] for index in found]
 
 
-def _parquet_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[object]]]:
+def _parquet_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[object]]]:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -110,10 +114,10 @@ def _parquet_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[ob
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            for column in columns:
-                _position(column, names, str(path))
-            for batch in file.iter_batches(batch_size=1024, columns=columns):
-                cells = [batch.column(column).to_pylist() for column in columns]
+            for what, column in columns.items():
+                _position(column, names, str(path), what)
+            for batch in file.iter_batches(batch_size=1024, columns=list(columns.values())):
+                cells = [batch.column(column).to_pylist() for column in columns.values()]
                 for row in zip(*cells, strict=True):
                     number += 1
                     yield number, list(row)
@@ -122,7 +126,7 @@ def _parquet_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, list[ob
         raise UserError(f"{path}: broken parquet after row {number} ({reason}); write it anew") from None
 
 
-_TABLES: dict[str, Callable[[Path, list[str]], Iterator[tuple[int, list[object]]]]] = {
+_TABLES: dict[str, Callable[[Path, Mapping[str, str]], Iterator[tuple[int, list[object]]]]] = {
     ".csv": _csv_rows,
     ".tsv": _tsv_rows,
     ".jsonl": _json_rows,
@@ -130,8 +134,8 @@ _TABLES: dict[str, Callable[[Path, list[str]], Iterator[tuple[int, list[object]]
 }
 
 
-def _position(column: str, names: Sequence[str], where: str) -> int:
-    """The place of a column that must be there, and once."""
+def _position(column: str, names: Sequence[str], where: str, what: str) -> int:
+    """The place of the column of texts, labels, … that must be there, and once."""
     if names.count(column) == 1:
         return names.index(column)
     if column in names:
@@ -145,39 +149,44 @@ def _position(column: str, names: Sequence[str], where: str) -> int:
     if "choose from" not in hint:  # which lists them already
         shown = [name[:LONG] for name in names[:SHOWN]]
         hint = f" among {', '.join(shown)}{', …' * (len(names) > SHOWN)}{hint}"
-    raise UserError(
-        f"{where}: no column {column!r}{hint} (options such as --text-column or --source-column name others)"
-    )
+    raise UserError(f"{where}: no column {column!r}{hint} (--{what}-column names another)")
 
 
 def lines(path: Path, ends: bool = False) -> Iterator[tuple[int, str]]:
     r"""The numbered lines of a UTF-8 file. Only \n and \r\n end a line: U+2028 and its like are text."""
     with _opened(path) as stream:
-        number = 0
-        while line := _next_line(stream, path, number + 1):
-            number += 1
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            if b"\0" in line:
-                raise UserError(f"{path}:{number}: a NUL byte, so this is no text; save it as UTF-8 text")
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                byte = line[error.start]
-                raise UserError(f"{path}:{number}: byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8") from None
-            yield number, text if ends else text.removesuffix("\n").removesuffix("\r")
+        yield from stream_lines(stream, str(path), ends)
 
 
-def _next_line(stream: BinaryIO, path: Path, number: int) -> bytes:
+def stream_lines(stream: BinaryIO, name: str, ends: bool = False) -> Iterator[tuple[int, str]]:
+    """The numbered lines of open bytes, which errors call by that name."""
+    number = 0
+    while line := _next_line(stream, name, number + 1):
+        number += 1
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if b"\0" in line:
+            raise UserError(f"{name}:{number}: a NUL byte, so this is no text; save it as UTF-8 text")
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; convert it to UTF-8 "
+                "(if it is Latin-1, with `iconv -f latin1 -t utf-8`)"
+            ) from None
+        yield number, text if ends else text.removesuffix("\n").removesuffix("\r")
+
+
+def _next_line(stream: BinaryIO, name: str, number: int) -> bytes:
     """One line with its end, or nothing at the end of the file; never more than LONGEST."""
     try:
         line = stream.readline(LONGEST + 1)
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         raise UserError(
-            f"{path}:{number}: the file breaks off or is damaged here ({error}); fetch or pack it again"
+            f"{name}:{number}: the file breaks off or is damaged here ({error}); fetch or pack it again"
         ) from None
     if len(line) > LONGEST:
-        raise UserError(f"{path}:{number}: this line is longer than {LONGEST >> 20} MiB; break it up")
+        raise UserError(f"{name}:{number}: this line is longer than {LONGEST >> 20} MiB; break it up")
     return line
 
 
