@@ -113,8 +113,9 @@ def _search(
     ids = {name: id for id, name in enumerate(names)}
     found: list[list[Hypothesis]] = [[] for _ in sources]
     patience = PATIENCE if search.beam > 1 else 1.0
-    # Batches are worked on side by side, so a few sentences are shared out, too: two batches a thread.
-    share = -(-sum(len(source) + 1 for source in sources) // (2 * threads))
+    # Batches are worked on side by side, so a few sentences are shared out, too: a batch for each thread. Smaller ones
+    # would read the weights as often for fewer rows.
+    share = -(-sum(len(source) + 1 for source in sources) // threads)
     longest = max(map(len, sources)) + 1
     batch_tokens = max(min(share, BATCH_TOKENS // search.beam), longest)
 
