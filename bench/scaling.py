@@ -195,7 +195,7 @@ def draw(found: dict[str, Any], path: Path) -> Path:
             axes.tick_params(colors=ink, labelsize=8, length=0)
         grid[1, column].set_xlabel(label, color=ink, fontsize=9, fontweight="bold")
         if len(lines) > 1:
-            grid[0, column].legend(frameon=False, fontsize=8, labelcolor=ink, loc="lower left")
+            grid[0, column].legend(frameon=False, fontsize=8, labelcolor=ink, loc="upper left")
     figure.tight_layout()
     return save_figure(figure, path)
 
