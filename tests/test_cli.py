@@ -231,7 +231,7 @@ def test_fine_tuning_is_told_in_epochs(body: Path, tmp_path: Path, capsys: pytes
 
     still = ("--rate", 1e-30, "--matrix-rate", 1e-30, "--patience", 1, "--test", table)
     out, said = finetune("still", *still)
-    assert "(best before the first epoch)" in out
+    assert "(best before the first epoch: no epoch was better, so the head is untrained)" in out
     assert "stopping early: no better score in 1 evaluation\n" in said
     assert "8 for validation, 40 for the test; classes" in said
     assert _when(200, 320, 4) == "after epoch 2.5 of 4"  # with --evaluate-every, it may be between two

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ import pytest
 import torch
 
 import greffon
+from greffon.arms import trained_by
 from greffon.cli import run as command
 from greffon.config import Data, Training
 from greffon.errors import UserError
@@ -28,6 +30,7 @@ from greffon.nn.model import Model
 from greffon.nn.packed import can_round
 from greffon.predict import probabilities
 from greffon.randomness import generator
+from greffon.recipes import PRESETS
 from greffon.run import Run
 from greffon.text.corpora import documents, labelled
 from greffon.text.splits import load_splits
@@ -149,6 +152,37 @@ def test_a_frozen_body_does_not_change(body: Run, data: Path, tmp_path: Path) ->
     after = run.load_model()
     assert all(torch.equal(p, before[name]) for name, p in after.body.named_parameters())
     assert run.scores["step"] > 0
+
+
+def test_a_training_is_told_by_what_was_asked_for_and_what_counts(body: Run, data: Path, tmp_path: Path) -> None:
+    recipe = finetune(body, data, tmp_path / "run", epochs=1, layer_decay=0.5).recipe
+    told = trained_by(recipe, ["layer_decay"])
+    assert (told["layer_decay"], told["optimiser"], told["pooling"]) == (0.5, "adamw", "mean-max")
+    assert "matrix_rate" not in told  # Muon's, which was not used
+    assert "seed" not in told
+
+
+def test_texts_that_were_learnt_from_are_noticed(body: Run, data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data, tmp_path / "data")
+    run = finetune(body, tmp_path / "data", tmp_path / "run", epochs=1)
+    with pytest.warns(UserWarning, match=r"of the 80 texts in .*train.csv are among those that .* was trained on"):
+        greffon.evaluate(run, tmp_path / "data" / "train.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        greffon.evaluate(run, data / "test.csv")
+        (tmp_path / "data" / "train.csv").unlink()
+        greffon.evaluate(run, data / "train.csv")  # what it was trained on is not known any more
+
+
+def test_adapting_that_does_not_help_is_told(
+    body: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    preset = PRESETS[body.recipe.preset]()
+    wild = replace(preset, adaptation=replace(preset.adaptation, rate=10.0, matrix_rate=10.0, steps=10, spike=0.0))
+    monkeypatch.setitem(PRESETS, body.recipe.preset, lambda: wild)
+    run = greffon.finetune(body, train=data / "train.csv", out=tmp_path / "run", epochs=1, adapt=True)
+    assert Run.open(run.path / ADAPTED).scores["step"] == 0
+    assert "adapting did not help" in capsys.readouterr().err
 
 
 def test_gradual_unfreezing_starts_at_the_top(body: Run, data: Path, tmp_path: Path) -> None:

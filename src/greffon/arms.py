@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -27,7 +27,10 @@ from greffon.text.splits import load_splits
 from greffon.train import Interrupted
 from greffon.train import train as carry_out
 
-TOLD = ("optimiser", "rate", "matrix_rate", "weight_decay", "rows", "warmup", "decay", "patience", "average")
+TOLD = (
+    *("optimiser", "rate", "matrix_rate", "weight_decay", "rows", "warmup", "decay", "patience", "average"),
+    *("dropout", "context", "pooling", "words", "head_dropout", "adversarial", "inner"),
+)
 """What a reader may want to know of a training, asked for or not."""
 
 
@@ -204,11 +207,13 @@ def _adaptation_seconds(run: Run) -> float:
     return Run.open(inner).seconds if inner.is_dir() else 0.0
 
 
-def trained_by(recipe: Recipe) -> dict[str, Any]:
-    """Name what a classifier was trained by, asked for or not."""
+def trained_by(recipe: Recipe, asked: Iterable[str]) -> dict[str, Any]:
+    """Name what a classifier was trained by: what was asked for, and what a reader may want to know besides."""
     assert recipe.graft is not None
-    told = {name: getattr(recipe.training, name) for name in TOLD}
-    return {**told, "dropout": recipe.shape.dropout, "context": recipe.shape.context, **asdict(recipe.graft)}
+    known = asdict(recipe.shape) | asdict(recipe.training) | asdict(recipe.graft)
+    if recipe.training.optimiser != "muon":
+        del known["matrix_rate"]
+    return {name: known[name] for name in (*TOLD, *asked) if name in known}
 
 
 def alike(descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -275,7 +275,7 @@ def gather(
         settings={
             **{name: value for name, value in asked.items() if name not in HIDDEN},
             "seeds": seeds,
-            "training": alike([trained_by(arm.run.recipe) for arm in arms]),
+            "training": alike([trained_by(arm.run.recipe, asked["settings"]) for arm in arms]),
         },
         pretraining={
             name: None if run.recipe.imported else run.seconds

@@ -1,6 +1,7 @@
 """Text in, answers out: what a trained run is for."""
 
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +14,7 @@ import torch
 from greffon.decode import Draw, Sampling, generate_tokens
 from greffon.errors import UserError, did_you_mean
 from greffon.jobs import LabelledTexts, language_scores
+from greffon.lint import overlap
 from greffon.nn.model import Model
 from greffon.nn.packed import can_round
 from greffon.objectives.classify import class_probabilities
@@ -20,6 +22,7 @@ from greffon.run import Run
 from greffon.runtime import keep_memory
 from greffon.statistics import confusion, macro_f1, wilson_interval
 from greffon.text.corpora import Labelled, labelled
+from greffon.text.splits import load_splits
 
 
 @lru_cache(maxsize=4)
@@ -112,6 +115,21 @@ def evaluate(
     return language_scores(load(run), run.recipe, run.tokenizer, file, text_column)
 
 
+def _warn_of_known(run: Run, examples: Sequence[Labelled], file: str | Path) -> None:
+    """Tell of texts that the run has learnt from, as far as its files can still be read."""
+    try:
+        learnt = load_splits(run.recipe.data).train
+    except UserError:
+        return
+    shared = overlap([example.text for example in learnt], [example.text for example in examples])
+    if shared:
+        warnings.warn(
+            f"{len(shared):,} of the {len(examples):,} texts in {file} are among those that {run.path} was trained on: "
+            "its accuracy there is flattered",
+            stacklevel=4,
+        )
+
+
 def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path, int8: bool) -> dict[str, Any]:
     labels = run.recipe.labels
     for example in examples:
@@ -120,6 +138,7 @@ def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path, 
                 f"{file}:{example.line}: the run does not know the label {example.label!r}"
                 f"{did_you_mean(example.label, labels)}"
             )
+    _warn_of_known(run, examples, file)
     gold = [example.label for example in examples]
     found = [labels[i] for i in probabilities(run, examples, int8=int8).argmax(axis=1)]
     right = sum(a == b for a, b in zip(gold, found, strict=True))

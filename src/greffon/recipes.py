@@ -29,7 +29,7 @@ def compact() -> Preset:
         graft=Graft(),
         finetuning=Training(rows=16, optimiser="adamw", rate=1e-3, warmup=20),
         finetuning_dropout=0.1,
-        adaptation=Training(rate=2e-3, matrix_rate=2e-3, warmup=20, steps=300),
+        adaptation=Training(rate=2e-3, matrix_rate=2e-3, warmup=20, steps=300, patience=3),
         objectives=("causal", "masked"),
     )
 

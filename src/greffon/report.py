@@ -189,6 +189,11 @@ def _label_curve(results: Results) -> Html:
         "section",
         _figure(labels_figure, results, "Test accuracy against the number of labelled training texts"),
         table(["arm", *(f"{size:,} labels" for size in sizes)], rows),
+        tag(
+            "p",
+            f"Labels to learn from; all {results['data']['valid']:,} validation texts choose epoch and C everywhere.",
+            kind="note",
+        ),
     )
 
 

@@ -151,6 +151,8 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool, crew: Crew) -> 
         if source.path.parent == run.path.resolve() and not source.finished:
             tell(f"adapting the body to the task's own text: {source.path}")
             train(source, quiet=quiet, crew=crew)
+            if source.scores["step"] == 0:
+                tell("adapting did not help: held-out text of the task got no likelier, and the body is as it was")
         if recipe.vocabulary != source.recipe.vocabulary or run.tokenizer.digest != source.tokenizer.digest:
             raise UserError(f"{source.path} has another tokenizer; give --tokenizer {source.path}")
         tell(str(transfer(model, source, head=recipe.graft is None)))

@@ -20,6 +20,8 @@ class Transfer:
     head_copied: bool
 
     def __str__(self) -> str:
+        if self.head_copied and not self.head:
+            return f"body: {self.body:,} parameters copied, which the head borrows"
         head = "copied" if self.head_copied else "new"
         return f"body: {self.body:,} parameters copied; head: {head}, {self.head:,}"
 

@@ -17,7 +17,7 @@ class Args:
     texts: Texts = ()
     """Texts, or - for stdin."""
     file: OptionalFile = None
-    """A file of texts (.txt one a line; .csv, .tsv, .jsonl, .parquet with a text column)."""
+    """A file of texts: .txt (one a line, or blocks between blank lines), or a table with a text column."""
     text_column: str = "text"
     int8: bool = False
     """Compute in 8-bit integers: faster, with slightly other probabilities; `evaluate --int8` tells what it costs."""

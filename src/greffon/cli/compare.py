@@ -62,3 +62,5 @@ def main(words: Sequence[str]) -> None:
     say_out(made.results["verdict"])
     say_out(f"report: {made.report}")
     say_out(f"figure: {made.figure}")
+    if made.results["label_curve"]:
+        say_out(f"labels: {made.path / 'labels.png'}")

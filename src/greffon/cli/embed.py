@@ -16,7 +16,7 @@ class Args:
     run: Run
     """A run with one body (all but translators), which is used without its head."""
     file: OptionalFile = None
-    """Texts: .txt (one a line), .csv, .tsv or .jsonl."""
+    """Texts: .txt (one a line, or blocks between blank lines), .csv, .tsv or .jsonl."""
     out: OptionalFile = None
     """Where to write the vectors: a NumPy file, one row a text."""
     pool: Pool = "mean"

@@ -30,5 +30,5 @@ def _when(step: int, steps: int, epochs: int) -> str:
     if not epochs:
         return f"at step {step:,}"
     if not step:
-        return "before the first epoch"
+        return "before the first epoch: no epoch was better, so the head is untrained"
     return f"after epoch {round(step * epochs / steps, 2):,g} of {epochs:,}"

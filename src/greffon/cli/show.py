@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from greffon.cli import say_out
 from greffon.cli.parsing import Run, parse
-from greffon.config import Masking
+from greffon.config import Graft, Masking
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ def main(words: Sequence[str]) -> None:
         "vocabulary": f"{summary.vocabulary:,} tokens",
         "text": ", ".join(summary.data),
         "labels": ", ".join(summary.labels),
+        "from": summary.recipe.origin,
+        "graft": _graft(summary.recipe.graft),
         "imported": summary.recipe.imported,
         "training": ""
         if summary.recipe.imported
@@ -56,6 +58,15 @@ def main(words: Sequence[str]) -> None:
     for name, fact in facts.items():
         if fact:
             say_out(f"{name:<11} {fact}")
+
+
+def _graft(graft: Graft | None) -> str:
+    """Say how the class head reads a body, and how it was taught."""
+    if graft is None:
+        return ""
+    more = [", frozen body" * graft.freeze, ", token embeddings too" * graft.words]
+    more += [f", pushed by {graft.adversarial:g}"] if graft.adversarial else []
+    return f"the head reads {graft.pooling}{''.join(more)}"
 
 
 def _masking(masking: Masking | None) -> str:
