@@ -106,7 +106,7 @@ def test_settings_are_told_as_a_person_would():
     words = " ".join(parse(report(results)).words)
     assert "runs pretrained body" in words
     assert "columns text, label" in words
-    assert "training matrix rate 0.001, words no, pooling mean" in words
+    assert "matrix rate 0.001 words no pooling mean" in words
 
 
 def test_what_scratch_has_before_any_training_takes_no_time():

@@ -272,14 +272,17 @@ def _method(results: Results) -> Html:
 
 
 def _setting(results: Results) -> Html:
-    rows = [[name, _told(value)] for name, value in (results["settings"] | results["versions"]).items()]
+    settings = dict(results["settings"])
+    training = settings.pop("training", {})
+    known = settings | training | results["versions"]
+    rows = [[name.replace("_", " "), _told(value)] for name, value in known.items()]
     return section("Settings and versions", table(["name", "value"], rows)) if rows else Html("")
 
 
 def _told(value: object) -> str:
     """Write a setting as a person would."""
     if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {_told(inner)}" for name, inner in value.items()) or "–"
+        return ", ".join(f"{name} {_told(inner)}" for name, inner in value.items()) or "–"
     if isinstance(value, list | tuple):
         return ", ".join(map(_told, value)) or "–"
     if isinstance(value, bool):
