@@ -14,6 +14,7 @@ from bench.products import multiply_in_turns
 from bench.turns import Turns
 
 BEAM = 4
+SENTENCES = 64
 
 
 @dataclass(frozen=True)
@@ -198,11 +199,11 @@ def flops_a_sentence(size: Size, vocabulary: int) -> int:
     from greffon.scoring import longest_target
 
     shape = shape_of(size)
-    square, inner = shape.width**2, 2 * shape.width * shape.feed_forward
-    a_source_token = shape.layers * (4 * square + inner + 2 * square)  # the last two: what the decoder looks at
-    a_target_token = shape.layers * (4 * square + inner + 2 * square) + shape.width * vocabulary
-    written = longest_target(size.length, shape.context)
-    return 2 * ((size.length + 1) * a_source_token + BEAM * written * a_target_token)
+    # Six squares a layer and token on both sides: four of its own attention, and two of the cross attention, whose keys
+    # and values are of the source, queries and outputs of the translation.
+    blocks = shape.layers * (6 * shape.width**2 + 2 * shape.width * shape.feed_forward)
+    written = BEAM * longest_target(size.length, shape.context)
+    return 2 * ((size.length + 1) * blocks + written * (blocks + shape.width * vocabulary))
 
 
 NAMES = {
@@ -233,7 +234,7 @@ def marian_name(name: str) -> str:
     return ".".join(NAMES.get(part, part) for part in name.split(".") if part != "feed_forward")
 
 
-def contest(name: str, vocabulary: int, times: float, sentences: int = 64) -> Contest:
+def contest(name: str, vocabulary: int, times: float) -> Contest:
     """One contest for a preset."""
     smaller = (("layers", 1), ("width", 16), ("heads", 2), ("feed_forward", 32), ("context", 32))
     return Contest(
@@ -243,12 +244,12 @@ def contest(name: str, vocabulary: int, times: float, sentences: int = 64) -> Co
         {
             "Greffon": greffon,
             "generate (Marian)": marian(16),
-            "generate (Marian), 64 at a time": marian(64),
+            f"generate (Marian), {SENTENCES} at a time": marian(SENTENCES),
             "Greffon, CTranslate2": ctranslate2(),
             "Greffon, CTranslate2, int8": ctranslate2(int8=True),
             "sgemm alone": products,
         },
-        Size(name, sentences, vocabulary),
+        Size(name, SENTENCES, vocabulary),
         Size(name, 3, 300, length=6, smaller=smaller, megabytes=0.05),
         prepare,
         goals=(

@@ -163,7 +163,8 @@ def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]
     threads = max(1, min(cores // jobs, torch.get_num_threads()))
     jobs = max(1, min(jobs, len(waiting)))
     if waiting:
-        tell(f"{len(waiting)} trainings, {jobs} at a time; how long they take is told after the first")
+        trainings = f"{len(waiting)} training{'s' * (len(waiting) != 1)}"
+        tell(f"{trainings}, {jobs} at a time; how long it takes is told after the first")
     started, done = time.monotonic(), 0
     workers = ProcessPoolExecutor(
         jobs, mp_context=get_context("spawn"), initializer=_Worker.prepare, initargs=(threads,)

@@ -3,8 +3,6 @@
 import os
 import shutil
 
-from torch import nn
-
 from greffon.errors import UserError
 from greffon.nn.blocks import Block
 from greffon.nn.model import Model
@@ -15,6 +13,6 @@ def compile_blocks(model: Model) -> None:
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler) is None:
         raise UserError(f"--compile needs a C++ compiler, and there is no {compiler}; install one, or leave it out")
-    blocks: list[nn.Module] = [module for module in model.modules() if isinstance(module, Block)]
-    for block in blocks:
-        block.compile()
+    for module in model.modules():
+        if isinstance(module, Block):
+            module.compile()
