@@ -151,4 +151,5 @@ def beside(entry: Mapping[str, Any]) -> list[str]:
         "accuracy": "accuracy",
         "agreement": "of the outputs equal Greffon's",
     }
-    return [f"{entry[name]:.0%} {text}" for name, text in names.items() if name in entry]
+    shares = [f"{entry[name]:.0%} {text}" for name, text in names.items() if name in entry]
+    return [*shares, *(f"{entry[name]:.2f} bytes a token" for name in ("bytes_a_token",) if name in entry)]

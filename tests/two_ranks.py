@@ -81,7 +81,7 @@ def trained(recipe: Recipe, objective: Objective, batch: object, crew: Crew) -> 
     optimisers = make_optimisers(model, recipe.training)
     told = []
     for step in fit(model, objective, batches, optimisers, recipe.training, crew=crew):
-        told.append([step.loss, step.gradient, step.pair_loss or 0.0, step.targets, step.tokens])
+        told.append([step.loss, step.gradient, step.parts.get("pair_loss", 0.0), step.targets, step.tokens])
         if step.number == STEPS // 2:
             kept = {name: whole(value).clone() for name, value in _states(model, optimisers).items()}
             load_state_tensors(model, optimisers, kept)

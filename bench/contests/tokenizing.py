@@ -4,6 +4,7 @@ import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,16 @@ ENCODE = {
 
 
 def learner(name: str) -> Any:
-    """The contestant that learns a vocabulary every turn."""
+    """The contestant that learns a vocabulary every turn; how few tokens it makes of the text stands beside."""
 
     def play(turns: Turns, size: Size, folder: Path) -> None:
-        LEARN[name](QUICK, folder)  # so that no turn pays for imports
+        made = LEARN[name](QUICK, folder)  # so that no turn pays for imports
         for _ in turns:
-            LEARN[name](size, folder)
+            made = LEARN[name](size, folder)
             turns.report(size.megabytes)
+        texts = list(islice(lines(size, folder), 200))  # few, so that encoding them is not what takes memory
+        text_bytes = sum(len(text.encode()) for text in texts)
+        turns.note(bytes_a_token=text_bytes / sum(map(len, ENCODE[name](made, texts))))
 
     return play
 

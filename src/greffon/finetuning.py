@@ -160,6 +160,9 @@ def graft_recipe(
     graft = override(found.graft, {"pooling": DEFAULT_POOLING.get(base.body), **settings, "freeze": freeze})
     if graft.pooling == "cls" and base.body == "decoder":
         raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
+    if graft.auxiliary and base.objective == "body":
+        raise UserError(f"{source.path} has no head to read on with; leave out --auxiliary")
+    reads_on = base.masking if graft.auxiliary else None
     return Recipe(
         objective="classify",
         preset=base.preset,
@@ -170,6 +173,7 @@ def graft_recipe(
         tokenizer_digest=source.tokenizer.digest,
         origin="" if scratch else str(source.path.resolve()),
         body=base.body,
+        masking=None if reads_on is None else replace(reads_on, next_sentence=False),
         graft=graft,
         labels=splits.labels,
     )

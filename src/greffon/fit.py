@@ -7,8 +7,8 @@ What a step sees depends on (seed, step) only: its batches, and the random numbe
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from greffon.config import Training
 from greffon.crew import ALONE, Crew
 from greffon.health import Health
 from greffon.nn.cross_entropy import Turn
-from greffon.nn.heads import VocabularyAndPairHead, VocabularyHead
+from greffon.nn.heads import MaskedHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score
 from greffon.optim import clip, set_rates
@@ -45,7 +45,7 @@ class Step:
     """What one optimiser step did."""
 
     number: int  # steps done so far, this one included
-    loss: float  # mean over real targets; with pairs, both means summed
+    loss: float  # mean over real targets; with what is learnt beside them, both means summed
     rate: float
     gradient: float  # norm before clipping
     targets: int
@@ -53,7 +53,7 @@ class Step:
     bytes: int
     padding: float  # the share of positions that are padding
     seconds: float
-    pair_loss: float | None = None  # the part of the loss that comes from pairs
+    parts: Mapping[str, float] = field(default_factory=dict)  # what the loss is the sum of, if of several
     skipped: str = ""  # why the step changed nothing, if so
 
 
@@ -84,8 +84,9 @@ def fit(
         shown = batches(number)
         parts = _passes(shown, most) if crew.size == 1 else shown
         targets = max(1, sum(part.count for part in parts))
-        pairs = sum(len(part.pairs.targets) for part in parts if part.pairs is not None)
-        loss = pair_loss = 0.0
+        beside = sum(part.beside for part in parts)
+        loss = beside_loss = 0.0
+        names = ("", "")
         own_targets = targets / crew.size  # gradients are averaged over the crew, losses are summed
         for i, part in enumerate(parts):
             own = crew.part(part).to(device)
@@ -96,22 +97,23 @@ def fit(
                 score = crew.within(model, partial(_score, objective, own), last=i + 1 == len(parts))[-1]
             share = score.loss / own_targets
             # In a crew every weight takes part in every step, even the pair head's where there is no pair.
-            if score.pairs is not None and (pairs or crew.size > 1):
-                pair_share = score.pairs.loss / max(1, pairs)
-                pair_loss += pair_share.item()
-                share = share + pair_share * crew.size
+            if score.beside is not None and (beside or crew.size > 1):
+                names = score.beside.names
+                beside_share = score.beside.loss / max(1, beside)
+                beside_loss += beside_share.item()
+                share = share + beside_share * crew.size
             share.backward()  # type: ignore[no-untyped-call]
             loss += score.loss.item() / targets
-        loss, pair_loss = crew.total(loss, pair_loss)
+        loss, beside_loss = crew.total(loss, beside_loss)
         gradient = whole(clip(model.parameters(), training.clip)).item()
-        wrong = "" if health is None else health.judge(loss + pair_loss, gradient, training)
+        wrong = "" if health is None else health.judge(loss + beside_loss, gradient, training)
         for optimiser in optimisers:
             if not wrong:
                 optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         yield Step(
             number=number + 1,
-            loss=loss + pair_loss,
+            loss=loss + beside_loss,
             rate=rate,
             gradient=gradient,
             targets=targets,
@@ -119,7 +121,7 @@ def fit(
             bytes=sum(batch.bytes for batch in shown),
             padding=sum(batch.padded for batch in shown) / sum(batch.places for batch in shown),
             seconds=time.perf_counter() - started,
-            pair_loss=pair_loss if pairs else None,
+            parts=dict(zip(names, (loss, beside_loss), strict=True)) if beside and any(names) else {},
             skipped=wrong,
         )
 
@@ -130,7 +132,7 @@ def _targets_a_pass(model: Model) -> int | None:
     Where the vocabulary head is most of the work, the body reads some rows at a time: it remembers a fraction
     of what it would for all of them, and loses next to nothing.
     """
-    head = model.head.vocabulary if isinstance(model.head, VocabularyAndPairHead) else model.head
+    head = model.head.vocabulary if isinstance(model.head, MaskedHead) else model.head
     if not isinstance(head, VocabularyHead) or head.weight.device.type != "cpu":
         return None
     blocks = sum(p.numel() for name, p in model.named_parameters() if ".blocks." in name)
@@ -146,4 +148,4 @@ def _passes(batches: Sequence[Batch], most: int | None) -> Sequence[Batch]:
 def _score(objective: Objective, batch: Batch, model: Model) -> tuple[Tensor, Tensor | None, Score]:
     """Score a batch; the losses stand beside the score, where whoever wraps the model finds them."""
     score = objective.score(model, batch)
-    return score.loss, None if score.pairs is None else score.pairs.loss, score
+    return score.loss, None if score.beside is None else score.beside.loss, score

@@ -138,6 +138,12 @@ def pair_head_component(shape: Shape) -> Component:
     return _component("pair head (inner, out)", 1, products, {"width": shape.width})
 
 
+def gist_head_component(shape: Shape, vocabulary: int) -> Component:
+    """Count the head that tells what stands in a text."""
+    products: list[Product] = [("width", "width"), ("vocabulary",)]
+    return _component("gist head (map, bias)", 1, products, {"width": shape.width, "vocabulary": vocabulary})
+
+
 def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
     """Count the head of a classifier; mean and max, or states and words, side by side are twice as wide."""
     times = (1 + graft.words) * (2 if graft.pooling == "mean-max" else 1)
@@ -200,6 +206,8 @@ def of_recipe(recipe: Recipe) -> Ledger:
     heads = [vocabulary_head_component(recipe.shape, recipe.vocabulary)]
     if recipe.masking is not None and recipe.masking.next_sentence:
         heads.append(pair_head_component(recipe.shape))
+    if recipe.masking is not None and recipe.masking.gist:
+        heads.append(gist_head_component(recipe.shape, recipe.vocabulary))
     return Ledger((*body, *heads))
 
 

@@ -291,8 +291,9 @@ def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) ->
         return None
     base = Masking() if origin is None or origin.recipe.masking is None else origin.recipe.masking
     masking = override(base, given)
-    if origin is not None and masking.next_sentence != base.next_sentence:
-        raise UserError(f"next_sentence is a fixed part of {origin.path}, where the weights come from; leave it out")
+    for name in ("next_sentence", "gist"):
+        if origin is not None and getattr(masking, name) != getattr(base, name):
+            raise UserError(f"{name} is a fixed part of {origin.path}, where the weights come from; leave it out")
     return masking
 
 

@@ -19,6 +19,10 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)  # noqa: T201
 
 
+FOR = {"pair_loss": "pairs", "gist_loss": "the gist", "reading_loss": "reading"}
+"""What is learnt beside, as people read it."""
+
+
 class TrainingProgress:
     """Follows one training: `with TrainingProgress(steps) as progress: progress.step(step)`."""
 
@@ -28,7 +32,7 @@ class TrainingProgress:
         self.last_line = self.started
         self.rate = 0.0  # tokens a second, smoothed
         self.loss: float | None = None
-        self.pair_loss: float | None = None
+        self.beside = 0.0
         self.scores = ""
         self.bar: Progress | None = None
         self.task = TaskID(0)
@@ -57,15 +61,15 @@ class TrainingProgress:
         """Tell of one step."""
         speed = step.tokens / step.seconds
         self.rate = speed if self.rate == 0 else 0.95 * self.rate + 0.05 * speed
-        token_loss = step.loss - (step.pair_loss or 0.0)
-        self.loss = token_loss if self.loss is None else 0.95 * self.loss + 0.05 * token_loss
-        if step.pair_loss is not None:
-            self.pair_loss = 0.95 * (self.pair_loss or step.pair_loss) + 0.05 * step.pair_loss
+        name, beside = list(step.parts.items())[1] if step.parts else ("", 0.0)
+        own_loss = step.loss - beside
+        self.loss = own_loss if self.loss is None else 0.95 * self.loss + 0.05 * own_loss
+        self.beside = 0.95 * (self.beside or beside) + 0.05 * beside
         if self.quiet:
             return
         text = f"loss {self.loss:.3f}"
-        if self.pair_loss is not None:
-            text += f" + {self.pair_loss:.3f} for pairs"
+        if name:
+            text += f" + {self.beside:.3f} for {FOR[name]}"
         if step.bytes:
             text += f" · {self.loss * step.targets / step.bytes / math.log(2):.2f} bits/byte"
         text += f" · {self.rate:,.0f} tokens/s{self.scores}"

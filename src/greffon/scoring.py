@@ -10,27 +10,31 @@ from greffon.beam import Search, Vocabulary, search_all
 from greffon.bleu import bleu
 from greffon.fit import Objective
 from greffon.nn.model import Model
-from greffon.objectives.batch import Batch
+from greffon.objectives.batch import Batch, Beside
 from greffon.objectives.classify import class_probabilities
 from greffon.text.tokenizer import Tokenizer
 
 
 @torch.no_grad()
 def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) -> dict[str, float]:
-    """Return nats a token, and bits per byte, which compare across vocabularies; pairs apart."""
+    """Return nats a token, and bits per byte, which compare across vocabularies; what is learnt beside, apart."""
     device = next(model.parameters()).device
     model.eval()
     nats, targets, text_bytes = 0.0, 0, 0
-    pair_nats, pairs, right = 0.0, 0, 0
+    others: list[Beside] = []
     for batch in batches:
         score = objective.score(model, batch.to(device))
         nats += score.loss.item()
         targets, text_bytes = targets + batch.count, text_bytes + batch.bytes
-        if score.pairs is not None:
-            pair_nats += score.pairs.loss.item()
-            pairs, right = pairs + score.pairs.count, right + score.pairs.right
+        if score.beside is not None:
+            others.append(score.beside)
     scores = {"loss": nats / max(targets, 1), "bits_per_byte": nats / math.log(2) / max(text_bytes, 1)}
-    return scores | ({"pair_loss": pair_nats / pairs, "pair_accuracy": right / pairs} if pairs else {})
+    if others and (count := sum(other.count for other in others)):
+        name = others[0].names[1]
+        scores[name] = sum(other.loss.item() for other in others) / count
+        if others[0].right is not None:
+            scores[name.replace("loss", "accuracy")] = sum(other.right or 0 for other in others) / count
+    return scores
 
 
 def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float]:

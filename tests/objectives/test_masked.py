@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from greffon.config import Masking, Shape
 from greffon.errors import UserError
 from greffon.nn.body import Encoder
-from greffon.nn.heads import PairHead, VocabularyAndPairHead, VocabularyHead
+from greffon.nn.heads import GistHead, MaskedHead, PairHead, VocabularyHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE
@@ -167,7 +167,7 @@ def model(pairs: bool = False) -> Model:
     torch.manual_seed(0)
     body = Encoder(SHAPE, VOCABULARY)
     head = VocabularyHead(16, VOCABULARY, tied=body.embedding)
-    return Model(body, VocabularyAndPairHead(head, PairHead(16)) if pairs else head).eval()
+    return Model(body, MaskedHead(head, PairHead(16)) if pairs else head).eval()
 
 
 def test_the_loss_is_that_of_each_document_alone() -> None:
@@ -192,13 +192,39 @@ def test_pairs_add_a_loss_of_their_own() -> None:
     row = [Pair(random.integers(6, 60, 5), random.integers(6, 60, 4), follows) for follows in (True, False)]
     batch = objective.pair_batch([row], random)
     score = objective.score(net, batch)
-    assert score.pairs is not None
+    assert score.beside is not None
     first = net.body(batch.tokens[:, :12], None, None, batch.pairs.segments[:, :12])[:, 0]
     second = net.body(batch.tokens[:, 12:], None, None, batch.pairs.segments[:, 12:])[:, 0]
     logits = net.head.pair(torch.cat((first, second)))
     wanted = F.cross_entropy(logits, torch.tensor([1, 0]), reduction="sum")
-    torch.testing.assert_close(score.pairs.loss, wanted, atol=1e-5, rtol=1e-5)
-    assert score.pairs.count == 2
+    torch.testing.assert_close(score.beside.loss, wanted, atol=1e-5, rtol=1e-5)
+    assert score.beside.count == 2
+
+
+def test_the_gist_of_a_document_is_told_from_its_own_mean_alone() -> None:
+    random = generator(5, "text")
+    net, objective = model(), masked(0.3)
+    gist = GistHead(16, VOCABULARY)
+    torch.nn.init.normal_(gist.map.weight)
+    torch.nn.init.normal_(gist.bias)
+    net.head = MaskedHead(net.head, gist=gist)
+    batch = objective.batch([window(random, 6, 9, 3), window(random, 2, 11)], random)
+    score = objective.score(net, batch)
+    total = 0.0
+    for row, documents in enumerate(batch.documents):
+        for number in documents.unique():
+            inside = documents == number
+            if number == PADDING:
+                continue
+            mean = net.body(batch.tokens[row : row + 1, inside])[0].mean(dim=0, keepdim=True)
+            logits = F.linear(F.linear(mean, gist.map.weight), net.body.embedding.weight, gist.bias)
+            targets = batch.targets[row, inside]
+            total += F.cross_entropy(
+                logits.expand(len(targets), -1), targets, ignore_index=IGNORE, reduction="sum"
+            ).item()
+    assert score.beside.loss.item() == pytest.approx(total, rel=1e-5)
+    assert score.beside.count == batch.count == batch.beside
+    torch.testing.assert_close(score.loss, objective.score(model(), batch).loss)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1])

@@ -104,9 +104,7 @@ def test_a_long_text_is_taken_in_pieces_and_loses_nothing(monkeypatch: pytest.Mo
 @settings(max_examples=200, deadline=None)
 def test_of_a_vast_text_every_so_manyth_piece_is_taken(sizes: list[int], most: int) -> None:
     pieces = [chr(i) * size for i, size in enumerate(sizes)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "MOST", most)
-        kept = learning._spread(iter(pieces))
+    kept = learning._spread(iter(pieces), most)
     stride = next(n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256) if kept == pieces[::n])
     assert sum(map(len, kept)) <= most or len(kept) == 1
     assert stride == 1 or sum(map(len, pieces[:: stride // 2])) > most  # no more is left out than must be

@@ -45,7 +45,9 @@ class Args:
     whole_words: bool = False
     """Hide whole words, not pieces of them (masked)."""
     next_sentence: bool = False
-    """Learn, too, whether one text follows another (masked)."""
+    """Learn, too, whether one text follows another (masked),"""
+    gist: bool = False
+    """or to tell what is hidden from the mean of its whole text: for bodies that will classify (masked)."""
     start_from: OutRun = None
     """A run whose weights, shape and tokenizer to start from, instead of fresh ones."""
     source: OptionalFile = None

@@ -66,6 +66,7 @@ def _graft(graft: Graft | None) -> str:
         return ""
     more = [", frozen body" * graft.freeze, ", token embeddings too" * graft.words]
     more += [f", pushed by {graft.adversarial:g}"] if graft.adversarial else []
+    more += [f", reading on by {graft.auxiliary:g}"] if graft.auxiliary else []
     return f"the head reads {graft.pooling}{''.join(more)}"
 
 
@@ -74,4 +75,5 @@ def _masking(masking: Masking | None) -> str:
     if masking is None:
         return ""
     what = "whole words" if masking.whole_words else "tokens"
-    return f"{masking.mask_rate:.0%} of {what}{', and whether one text follows another' * masking.next_sentence}"
+    beside = ", and whether one text follows another" * masking.next_sentence + ", and its gist" * masking.gist
+    return f"{masking.mask_rate:.0%} of {what}{beside}"

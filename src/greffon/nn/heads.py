@@ -118,13 +118,28 @@ class PairHead(nn.Module):
         return out
 
 
-class VocabularyAndPairHead(nn.Module):
-    """The two heads of BERT's pretraining, side by side."""
+class GistHead(nn.Module):
+    """What stands in a text, from the mean of its states: (D, W) → (D, V), through the vocabulary's own matrix."""
 
-    def __init__(self, vocabulary: VocabularyHead, pair: PairHead) -> None:
+    def __init__(self, width: int, vocabulary: int) -> None:
+        super().__init__()
+        self.map = nn.Linear(width, width, bias=False)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        nn.init.eye_(self.map.weight)
+
+    def forward(self, means: Tensor, matrix: Tensor) -> Tensor:
+        """Return the logits of every token of the vocabulary, text by text."""
+        return F.linear(self.map(means), matrix, self.bias)
+
+
+class MaskedHead(nn.Module):
+    """The vocabulary head of a masked language model, and what it learns by beside it: pairs (BERT), or the gist."""
+
+    def __init__(self, vocabulary: VocabularyHead, pair: PairHead | None = None, gist: GistHead | None = None) -> None:
         super().__init__()
         self.vocabulary = vocabulary
         self.pair = pair
+        self.gist = gist
 
     def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
@@ -140,6 +155,7 @@ class ClassHead(nn.Module):
     padded on the right; padding is never read. With `words`, the model hands it the token embeddings
     beside the hidden states: a short way for what single words say, so that the body need not carry it.
     With `inner`, the pooled features are mapped and bent before they are read, as BERT's pooler does.
+    `reading` is the head that the body was pretrained with, while it goes on learning by it; it is not kept.
     """
 
     BENDS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {"tanh": torch.tanh, "relu": F.relu}
@@ -158,6 +174,7 @@ class ClassHead(nn.Module):
         super().__init__()
         self.pooling = pooling
         self.words = words
+        self.reading: nn.Module | None = None
         self.dropout = nn.Dropout(dropout)
         features = width * (1 + words) * (2 if pooling == "mean-max" else 1)
         self.out = nn.Linear(features, classes, bias=bias)

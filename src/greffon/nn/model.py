@@ -25,12 +25,16 @@ class Model(nn.Module):
         push: Tensor | None = None,
     ) -> Tensor:
         """Return what the head makes of the hidden states: logits of tokens or of classes."""
-        hidden = self.body(tokens, documents, positions, push=push)
+        out: Tensor = self.head(self.read(tokens, documents, positions, push), documents)
+        return out
+
+    def read(self, tokens: Tensor, documents: Tensor | None, positions: Tensor | None, push: Tensor | None) -> Tensor:
+        """Return what the head is given: hidden states and, behind them, the words, where it asks for them."""
+        hidden: Tensor = self.body(tokens, documents, positions, push=push)
         if getattr(self.head, "words", False):
             assert isinstance(self.body, Body)
             hidden = torch.cat((hidden, self.body.words(tokens, push)), dim=-1)  # (B, T, 2 W)
-        out: Tensor = self.head(hidden, documents)
-        return out
+        return hidden
 
     def pack(self) -> None:
         """Lay the large maps out for reading token by token; afterwards the model is for reading alone."""

@@ -43,6 +43,7 @@ class Batch:
     count: int  # real targets
     bytes: int = 0  # bytes of text that the targets stand for
     pairs: Pairs | None = None
+    reading: Tensor | None = None  # (B, T): tokens to be told of texts that are classified, IGNORE elsewhere
     turn: Turn = ONLY  # which of the batches of one step it is
 
     @property
@@ -54,6 +55,13 @@ class Batch:
     def padded(self) -> int:
         """Positions that are padding."""
         return 0 if self.documents is None else int((self.documents == PADDING).sum())
+
+    @property
+    def beside(self) -> int:
+        """Targets of what is learnt beside: pairs, tokens of texts, or else the real targets again."""
+        if self.pairs is not None:
+            return len(self.pairs.targets)
+        return self.count if self.reading is None else int((self.reading != IGNORE).sum())
 
     def part(self, index: int, parts: int) -> Self:
         """Return the rows of one of several processes, which share the batch out evenly.
@@ -67,8 +75,8 @@ class Batch:
         own = slice(0, 1) if idle else slice(first, last)
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         cut: dict[str, Any] = {name: value[own] for name, value in values.items() if isinstance(value, Tensor)}
-        if idle:
-            cut["targets"] = torch.full_like(cut["targets"], IGNORE)
+        for name in {"targets", "reading"} & cut.keys() if idle else ():
+            cut[name] = torch.full_like(cut[name], IGNORE)
         pairs = None if self.pairs is None else self.pairs.part(own, self.tokens.shape[1], idle)
         return replace(self, **cut, count=int((cut["targets"] != IGNORE).sum()), bytes=0, pairs=pairs)
 
@@ -97,16 +105,20 @@ class Score:
 
     loss: Tensor
     count: int
-    pairs: "PairScore | None" = None
+    beside: "Beside | None" = None
 
 
 @dataclass(frozen=True)
-class PairScore:
-    """What came of the pairs: a loss summed over all `count` of them, and how many were judged right."""
+class Beside:
+    """What is learnt beside the targets: a loss summed over `count` others, and how many were judged right.
+
+    `names` are those of the two losses, in metrics and to people.
+    """
 
     loss: Tensor
     count: int
-    right: int
+    names: tuple[str, str]
+    right: int | None = None
 
 
 def pad(rows: Sequence[np.ndarray], padding: int, length: int | None = None) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 Of the tokens chosen, 80 % are hidden behind [MASK], 10 % replaced by a random one and 10 % left as
 they are, so that a body cannot rely on [MASK] to know where it will be asked. With pairs of texts it
-also learns whether the second follows the first.
+also learns whether the second follows the first; with a gist head, to tell what is hidden in a text from the mean of
+all its states, which are then worth reading together.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from greffon.config import Masking
-from greffon.nn.heads import VocabularyAndPairHead
+from greffon.nn.heads import GistHead, MaskedHead, PairHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
-from greffon.objectives.batch import IGNORE, Batch, Pairs, PairScore, Score, documents_of, pad
+from greffon.objectives.batch import IGNORE, Batch, Beside, Pairs, Score, documents_of, pad
 from greffon.objectives.vocabulary import vocabulary_loss
 from greffon.text.sentence_pairs import Pair
 from greffon.text.tokenizer import Tokenizer
@@ -63,7 +65,7 @@ class Masked:
         documents, positions = documents_of(rows, lengths, names.start)
         rows[rows == names.start] = names.cls
         rows[rows == names.end] = names.sep
-        return self._masked(rows, documents, positions, None, random)
+        return self.hide(rows, documents, positions, None, random)
 
     def pair_batch(self, rows: Sequence[Sequence[Pair]], random: np.random.Generator) -> Batch:
         """Build a batch from rows of pairs: each is [CLS] first [SEP] second [SEP], segments 0 and 1."""
@@ -91,9 +93,9 @@ class Masked:
             torch.tensor(places, dtype=torch.long),
             torch.tensor(targets, dtype=torch.long),
         )
-        return self._masked(tokens, documents, positions, found, random)
+        return self.hide(tokens, documents, positions, found, random)
 
-    def _masked(
+    def hide(
         self,
         tokens: np.ndarray,
         documents: np.ndarray,
@@ -132,18 +134,38 @@ class Masked:
         return drawn
 
     def score(self, model: Model, batch: Batch) -> Score:
-        """Sum the loss over the hidden tokens, and that over the pairs, if there are any."""
+        """Sum the loss over the hidden tokens, and that over the pairs, or of the gist, if there are any."""
         segments = None if batch.pairs is None else batch.pairs.segments
         hidden = model.body(batch.tokens, batch.documents, batch.positions, segments)
-        if batch.pairs is None:
-            return Score(vocabulary_loss(model.head, hidden, batch), batch.count)
-        head = model.head
-        assert isinstance(head, VocabularyAndPairHead)
-        logits = head.pair(hidden.flatten(0, 1)[batch.pairs.places])
-        targets = batch.pairs.targets
-        pairs = PairScore(
-            F.cross_entropy(logits, targets, reduction="sum"),
-            len(targets),
-            int((logits.argmax(dim=-1) == targets).sum()),
-        )
-        return Score(vocabulary_loss(head.vocabulary, hidden, batch), batch.count, pairs)
+        head, beside = model.head, None
+        if isinstance(head, MaskedHead):
+            if batch.pairs is not None and head.pair is not None:
+                beside = _pair_score(head.pair, hidden, batch.pairs)
+            elif head.gist is not None:
+                told = gist_loss(head.gist, head.vocabulary.weight, hidden, batch)
+                beside = Beside(told, batch.count, ("token_loss", "gist_loss"))
+            head = head.vocabulary
+        return Score(vocabulary_loss(head, hidden, batch), batch.count, beside)
+
+
+def _pair_score(head: PairHead, hidden: Tensor, pairs: Pairs) -> Beside:
+    """Score which pairs belong together."""
+    logits = head(hidden.flatten(0, 1)[pairs.places])
+    loss = F.cross_entropy(logits, pairs.targets, reduction="sum")
+    right = int((logits.argmax(dim=-1) == pairs.targets).sum())
+    return Beside(loss, len(pairs.targets), ("token_loss", "pair_loss"), right)
+
+
+def gist_loss(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> Tensor:
+    """Sum the loss of telling each real target from the mean of its document's states."""
+    documents = torch.ones_like(batch.tokens) if batch.documents is None else batch.documents
+    rows = torch.arange(len(documents), device=documents.device).unsqueeze(1)
+    _, place = torch.unique(documents + rows * (documents.max() + 1), return_inverse=True)
+    place = place.flatten()  # (B × T): which of the D documents
+    size = torch.bincount(place).unsqueeze(1)
+    sums = hidden.new_zeros(len(size), hidden.shape[-1]).index_add(0, place, hidden.flatten(0, 1))
+    chances = head(sums / size, matrix).log_softmax(dim=-1)  # (D, V)
+    targets = batch.targets.flatten()
+    real = targets != IGNORE
+    loss: Tensor = -chances[place[real], targets[real]].sum()
+    return loss

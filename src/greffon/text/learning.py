@@ -16,7 +16,11 @@ from greffon.text.backends import BYTE_OF, PATTERN, SPECIALS, HuggingFace, slice
 LARGE = 1 << 20
 """Characters from which on the swift learner is worth asking."""
 MOST = 1 << 26
-"""Characters that are learnt from at most: beyond them a larger text adds words to count, not merges."""
+"""Characters that are learnt from at most,"""
+ENOUGH = 1 << 22
+"""however few that is for a vocabulary, and"""
+FOR_A_TOKEN = 2048
+"""as many for each token: beyond them a larger text adds words to count, and next to no other merges."""
 PIECE = 1 << 12
 """Characters of a piece of text, the least that is taken or left."""
 TWICE = 256
@@ -27,7 +31,8 @@ _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
 def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
     """Learn at most `vocabulary` ids, specials and bytes first; the same texts give the same bytes."""
-    pieces = _spread(piece for text in texts for piece in slices(text, PIECE))
+    most = min(MOST, max(ENOUGH, FOR_A_TOKEN * vocabulary))
+    pieces = _spread((piece for text in texts for piece in slices(text, PIECE)), most)
     large = sum(map(len, pieces)) >= LARGE
     merges = _swift_merges(pieces, vocabulary - len(SPECIALS) - len(BYTE_OF)) if large else None
     learner = tokenizers.Tokenizer(models.BPE() if merges is None else _model(merges))
@@ -49,7 +54,7 @@ def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
     return HuggingFace(learner.to_str().encode())
 
 
-def _spread(pieces: Iterable[str]) -> list[str]:
+def _spread(pieces: Iterable[str], most: int) -> list[str]:
     """Take all pieces or, of a vast text, every second, fourth, … of them, from its beginning to its end."""
     kept: list[str] = []
     size, stride = 0, 1
@@ -58,7 +63,7 @@ def _spread(pieces: Iterable[str]) -> list[str]:
             continue
         kept.append(piece)
         size += len(piece)
-        while size > MOST and len(kept) > 1:
+        while size > most and len(kept) > 1:
             kept, stride = kept[::2], 2 * stride
             size = sum(map(len, kept))
     return kept
