@@ -21,8 +21,6 @@ ADAPTED = "adapted"
 """Where, inside the new run, the body adapted to the task's own text is kept."""
 
 MOST_EPOCHS = 10_000
-DEFAULT_POOLING = {"encoder": "cls"}
-"""What a head reads of a body of that kind, where the preset's choice is not meant for it."""
 
 
 def finetune(
@@ -157,7 +155,7 @@ def graft_recipe(
         evaluate_every=training.evaluate_every or epoch,
         unfreeze_every=epoch if unfreeze else training.unfreeze_every,
     )
-    graft = override(found.graft, {"pooling": DEFAULT_POOLING.get(base.body), **settings, "freeze": freeze})
+    graft = override(found.graft, {"pooling": _pooling(base), **settings, "freeze": freeze})
     if graft.pooling == "cls" and base.body == "decoder":
         raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
     if graft.auxiliary and base.objective == "body":
@@ -177,6 +175,13 @@ def graft_recipe(
         graft=graft,
         labels=splits.labels,
     )
+
+
+def _pooling(base: Recipe) -> str | None:
+    """Say what a head reads of a body, where the preset's choice is not meant for it: the mean, if that was taught."""
+    if base.masking is not None and base.masking.gist:
+        return "mean"
+    return "cls" if base.body == "encoder" else None
 
 
 def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> Run:
