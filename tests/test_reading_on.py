@@ -1,6 +1,7 @@
 """Classifiers that read on while they learn, on bodies of every kind: what is carried over, kept and resumed."""
 
 import json
+import math
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,10 +11,15 @@ import torch
 import greffon
 from greffon.assembly import training_model
 from greffon.errors import UserError
+from greffon.experiment import scratches
+from greffon.finetuning import graft_recipe, labelled_data
+from greffon.fit import Step
 from greffon.ledger import params_of_run
-from greffon.run import Run
-from greffon.text.tokenizer import Tokenizer
+from greffon.progress import TrainingProgress
+from greffon.run import Run, own_loss
+from greffon.text.splits import load_splits
 from greffon.transfer import transfer
+from greffon.web.curves import curve
 from greffon.weights import READING
 from tiny import TinyRuns
 
@@ -108,7 +114,44 @@ def test_what_cannot_read_on_is_refused(tiny: TinyRuns, tmp_path: Path) -> None:
             steps=1,
             quiet=True,
         )
+    with pytest.raises(UserError, match="next_sentence is a fixed part of"):
+        greffon.pretrain(
+            [tiny.text], out=tmp_path / "d", objective="masked", next_sentence=True, start_from=gist.path, steps=1
+        )
     with pytest.raises(UserError, match="gist head"):
         greffon.export(gist, to="huggingface", out=tmp_path / "hf")
-    assert Tokenizer.load(gist.path).size == gist.recipe.vocabulary
     assert greffon.fill(gist, "le [MASK] dort")
+
+
+def test_curves_hold_like_against_like(tiny: TinyRuns, tmp_path: Path) -> None:
+    run = finetune(tiny.causal, tiny, tmp_path / "run")
+    entries = run.metrics()
+    drawn = [value for _, _, value in curve(entries, 1).training["loss"]]
+    assert drawn == [entry["class_loss"] for entry in entries if "loss" in entry]
+    assert own_loss({"loss": 3.0, "token_loss": 2.0, "gist_loss": 1.0}) == 2.0
+    assert own_loss({"loss": 3.0}) == 3.0
+
+
+def test_what_reads_on_with_another_head_has_a_scratch_arm_of_its_own(tiny: TinyRuns) -> None:
+    data = labelled_data(tiny.table, None, None, "text", "label")
+    splits = load_splits(data)
+    bodies = {
+        name: tiny.body(f"transform-{name}", objective="masked", head_transform=name == "with")
+        for name in ("with", "without")
+    }
+    for auxiliary, arms in ((0.0, 1), (0.3, 2)):
+        recipes = {
+            name: graft_recipe(body, data, splits, epochs=1, seed=0, scratch=True, settings={"auxiliary": auxiliary})
+            for name, body in bodies.items()
+        }
+        assert len(set(scratches(recipes).values())) == arms
+
+
+def test_the_progress_line_keeps_what_was_learnt_beside(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = TrainingProgress(3, 0)
+    progress.last_line = -math.inf
+    common = {"rate": 1.0, "gradient": 1.0, "targets": 1, "tokens": 1, "bytes": 1, "padding": 0.0, "seconds": 1.0}
+    progress.step(Step(1, 2.7, parts={"token_loss": 2.0, "pair_loss": 0.7}, **common))
+    progress.last_line = -math.inf
+    progress.step(Step(2, 2.0, **common))  # without a pair
+    assert capsys.readouterr().err.count("loss 2.000 + 0.700 for pairs") == 2

@@ -161,6 +161,8 @@ def graft_recipe(
     if graft.auxiliary and base.objective == "body":
         raise UserError(f"{source.path} has no head to read on with; leave out --auxiliary")
     reads_on = base.masking if graft.auxiliary else None
+    if reads_on is not None and "mask" in source.tokenizer.absent:
+        raise UserError(f"the tokenizer of {source.path} has no [MASK] to hide tokens behind; leave out --auxiliary")
     return Recipe(
         objective="classify",
         preset=base.preset,

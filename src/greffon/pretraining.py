@@ -290,11 +290,10 @@ def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) ->
             raise UserError(f"{next(iter(given))} belongs to --objective masked, not to {objective}")
         return None
     base = Masking() if origin is None or origin.recipe.masking is None else origin.recipe.masking
-    masking = override(base, given)
     for name in ("next_sentence", "gist"):
-        if origin is not None and getattr(masking, name) != getattr(base, name):
+        if origin is not None and given.get(name, getattr(base, name)) != getattr(base, name):
             raise UserError(f"{name} is a fixed part of {origin.path}, where the weights come from; leave it out")
-    return masking
+    return override(base, given)
 
 
 def _absolute(sources: Sequence[str | Path]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ class TrainingProgress:
         self.last_line = self.started
         self.rate = 0.0  # tokens a second, smoothed
         self.loss: float | None = None
-        self.beside = 0.0
+        self.beside = ("", 0.0)  # what is learnt beside, and its loss, smoothed
         self.scores = ""
         self.bar: Progress | None = None
         self.task = TaskID(0)
@@ -61,15 +61,15 @@ class TrainingProgress:
         """Tell of one step."""
         speed = step.tokens / step.seconds
         self.rate = speed if self.rate == 0 else 0.95 * self.rate + 0.05 * speed
-        name, beside = list(step.parts.items())[1] if step.parts else ("", 0.0)
-        own_loss = step.loss - beside
+        (_, own_loss), *others = step.parts.items() if step.parts else [("", step.loss)]
         self.loss = own_loss if self.loss is None else 0.95 * self.loss + 0.05 * own_loss
-        self.beside = 0.95 * (self.beside or beside) + 0.05 * beside
+        for name, loss in others:
+            self.beside = name, 0.95 * (self.beside[1] or loss) + 0.05 * loss
         if self.quiet:
             return
         text = f"loss {self.loss:.3f}"
-        if name:
-            text += f" + {self.beside:.3f} for {FOR[name]}"
+        if self.beside[0]:
+            text += f" + {self.beside[1]:.3f} for {FOR[self.beside[0]]}"
         if step.bytes:
             text += f" · {self.loss * step.targets / step.bytes / math.log(2):.2f} bits/byte"
         text += f" · {self.rate:,.0f} tokens/s{self.scores}"

@@ -325,6 +325,11 @@ class Run:
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 
 
+def own_loss(entry: Mapping[str, Any]) -> Any:
+    """Return the loss of a step that a held-out loss can be held against: without what was learnt beside."""
+    return entry.get("class_loss", entry.get("token_loss", entry.get("loss")))
+
+
 def sealed(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of a checkpoint with a sha256 of its own."""
     rest = {name: value for name, value in state.items() if name != "seal"}

@@ -164,8 +164,9 @@ def gist_loss(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> T
     place = place.flatten()  # (B × T): which of the D documents
     size = torch.bincount(place).unsqueeze(1)
     sums = hidden.new_zeros(len(size), hidden.shape[-1]).index_add(0, place, hidden.flatten(0, 1))
-    chances = head(sums / size, matrix).log_softmax(dim=-1)  # (D, V)
     targets = batch.targets.flatten()
     real = targets != IGNORE
-    loss: Tensor = -chances[place[real], targets[real]].sum()
+    asked, which = torch.unique(place[real], return_inverse=True)
+    chances = head((sums / size)[asked], matrix).log_softmax(dim=-1)  # (documents with a target, V)
+    loss: Tensor = -chances[which, targets[real]].sum()
     return loss

@@ -8,7 +8,7 @@ import numpy as np
 
 from greffon.drawing import LINES, Style, dress, key_below, sheet
 from greffon.errors import UserError, did_you_mean
-from greffon.run import Run
+from greffon.run import Run, own_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def curves_figure(runs: Sequence[str | Path | Run] | str | Path | Run, *, by: By
 def _draw(grid: Sequence["Axes"], entries: list[dict[str, Any]], scores: list[str], style: Style, by: By) -> None:
     line = style.line(dark=False)
     steps = [entry for entry in entries if "loss" in entry]
-    x, y = smooth([_place(entry, by) for entry in steps], [entry["loss"] for entry in steps])
+    x, y = smooth([_place(entry, by) for entry in steps], [own_loss(entry) for entry in steps])
     grid[0].plot(x, y, **{**line, "linewidth": 1.0}, alpha=0.8)
     for axes, name in zip(grid, ["loss", *scores], strict=True):
         held = [entry for entry in entries if name in entry.get("held_out", {})]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from greffon.run import own_loss
+
 MOST_POINTS = 400
 """More than a screen has room for."""
 
@@ -30,8 +32,8 @@ def curve(metrics: Sequence[Mapping[str, Any]], steps: int) -> Curve:
         if not {"step", "seconds"} <= entry.keys() or "averaged" in entry:
             continue  # the mean of several weights is no point of their curve
         where = float(entry["step"]), float(entry["seconds"])
-        if _finite(entry.get("loss")):
-            training.setdefault("loss", []).append((*where, float(entry["loss"])))
+        if _finite(loss := own_loss(entry)):
+            training.setdefault("loss", []).append((*where, float(loss)))
         for name, value in entry.get("held_out", {}).items():
             if _finite(value):
                 held_out.setdefault(name, []).append((*where, float(value)))
