@@ -295,6 +295,19 @@ def test_compare_reports_and_does_not_train_twice(
     with pytest.raises(UserError, match="holds another comparison"):
         greffon.compare([body], train=data / "train.csv", out=made.path, epochs=1, quiet=True)
 
+    capsys.readouterr()
+    assert command(["show", str(made.path)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(greffon.Comparison.open(made.path).results["verdict"])
+    assert all(f"\n{name} " in said for name in results["arms"])
+    with pytest.raises(UserError, match="is a comparison, not a run: see `greffon show"):
+        Run.open(made.path)
+    (made.path / "results.json").unlink()
+    with pytest.raises(UserError, match="no results yet; repeat the command"):
+        greffon.Comparison.open(made.path)
+    with pytest.raises(UserError, match="is no comparison"):
+        greffon.Comparison.open(body.path)
+
 
 def test_adapting_reads_only_what_the_classifier_learns_from(body: Run, data: Path, tmp_path: Path) -> None:
     run = greffon.finetune(body, train=data / "train.csv", out=tmp_path / "run", epochs=1, adapt=True, quiet=True)

@@ -52,6 +52,16 @@ class Comparison:
     path: Path
     results: dict[str, Any]
 
+    @classmethod
+    def open(cls, path: str | Path) -> "Comparison":
+        """Open the directory of a comparison, or say why it has no results."""
+        path = Path(path)
+        if not (path / "comparison.json").is_file():
+            raise UserError(f"{path} is no comparison; give a directory that `greffon compare … --out` made")
+        if not (path / "results.json").is_file():
+            raise UserError(f"{path} has no results yet; repeat the command that began it, and it goes on")
+        return cls(path, read_json(path / "results.json"))
+
     @property
     def report(self) -> Path:
         """The report, a self-contained page."""

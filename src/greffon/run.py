@@ -75,6 +75,10 @@ class Run:
         if not path.is_dir():
             raise UserError(f"no run at {path}; give the directory that `greffon pretrain … --out` made")
         file = path / "recipe.json"
+        if not file.is_file() and (path / "comparison.json").is_file():
+            raise UserError(
+                f"{path} is a comparison, not a run: see `greffon show {path}`; its runs are in {path / 'arms'}"
+            )
         if not file.is_file():
             raise UserError(f"{path} is no run: it has no recipe.json; give a directory made with --out")
         return cls(path, from_dict(Recipe, read_json(file), str(file)))

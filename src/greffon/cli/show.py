@@ -1,9 +1,10 @@
-"""`greffon show RUN`."""
+"""`greffon show RUN`, of a comparison, too."""
 
 import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from greffon.cli import say_out
 from greffon.cli.parsing import Run, parse
@@ -12,10 +13,10 @@ from greffon.config import Graft, Masking
 
 @dataclass(frozen=True)
 class Args:
-    """Tell what a run is."""
+    """Tell what a run is, or what came of a comparison."""
 
     run: Run
-    """The run directory."""
+    """The directory of a run, or of a comparison."""
     json: bool = False
     """Print JSON."""
 
@@ -23,6 +24,9 @@ class Args:
 def main(words: Sequence[str]) -> None:
     """Print the main facts of a run."""
     args = parse(Args, "show", words)
+    if (args.run / "comparison.json").is_file():
+        _show_comparison(args.run, args.json)
+        return
 
     from greffon.summary import show
 
@@ -58,6 +62,22 @@ def main(words: Sequence[str]) -> None:
     for name, fact in facts.items():
         if fact:
             say_out(f"{name:<11} {fact}")
+
+
+def _show_comparison(path: Path, as_json: bool) -> None:
+    """Print the verdict of a comparison, and what each arm reached."""
+    from greffon.experiment import Comparison
+
+    found = Comparison.open(path)
+    if as_json:
+        say_out(json.dumps(found.results, ensure_ascii=False))
+        return
+    say_out(found.results["verdict"])
+    for name, arm in found.results["arms"].items():
+        reached = arm["test_accuracy"]
+        low, high = reached["interval"]
+        say_out(f"{name:<22} {reached['mean']:.1%} ({low:.1%} to {high:.1%})")
+    say_out(f"report: {found.report}")
 
 
 def _graft(graft: Graft | None) -> str:
