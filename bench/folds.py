@@ -1,6 +1,6 @@
 """Fine-tunings of one run over folds of one labelled file: every text is judged once, at the last epoch.
 
-    python bench/folds.py compact --train train.csv --folds 5 --epochs 5 --auxiliary 0.3 --pooling mean
+    python bench/folds.py compact --train train.csv --folds 5 --epochs 5 --adversarial 0.1 --pooling mean
 
 Settings are told apart by more texts than a test set has, and no epoch is chosen on the texts that judge. TF-IDF with
 logistic regression learns from the same folds; its C is chosen on the texts that judge, which flatters it a little.

@@ -44,8 +44,6 @@ def test_a_recipe_survives_json(name: str) -> None:
         ({"shape": {"dropout": 1.0}}, "dropout is 1.0"),
         ({"training": {"rows": 0}}, "rows is 0; choose 1 or more"),
         ({"graft": {"adversarial": -1.0}}, "adversarial is -1.0; choose 0 for none"),
-        ({"graft": {"auxiliary": -1.0}}, "auxiliary is -1.0; choose 0 for none"),
-        ({"graft": {"auxiliary": 0.3, "freeze": True}}, "--auxiliary is for a body that learns"),
         ({"masking": {"gist": True, "next_sentence": True}}, "give one of them"),
         ({"training": {"rate": -1.0}}, "rate is -1.0; choose a number above 0"),
     ],

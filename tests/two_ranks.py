@@ -52,6 +52,11 @@ def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
                 [[Pair(t[:3], t[3:], bool(random.integers(2)))] if len(t) > 7 else [] for t in texts], random
             ),
         ),
+        "masked gist": (
+            replace(RECIPE, objective="masked", body="encoder", masking=Masking(gist=True)),
+            masked,
+            masked.batch,
+        ),
         "classify": (
             replace(
                 RECIPE, objective="classify", graft=graft, labels=("no", "yes"), training=replace(TRAINING, clip=0.1)
@@ -81,7 +86,7 @@ def trained(recipe: Recipe, objective: Objective, batch: object, crew: Crew) -> 
     optimisers = make_optimisers(model, recipe.training)
     told = []
     for step in fit(model, objective, batches, optimisers, recipe.training, crew=crew):
-        told.append([step.loss, step.gradient, step.parts.get("pair_loss", 0.0), step.targets, step.tokens])
+        told.append([step.loss, step.gradient, *step.parts.values(), step.targets, step.tokens])
         if step.number == STEPS // 2:
             kept = {name: whole(value).clone() for name, value in _states(model, optimisers).items()}
             load_state_tensors(model, optimisers, kept)

@@ -29,7 +29,7 @@ from greffon.train import train as carry_out
 
 TOLD = (
     *("optimiser", "rate", "matrix_rate", "weight_decay", "rows", "warmup", "decay", "patience", "average"),
-    *("dropout", "context", "pooling", "words", "head_dropout", "adversarial", "auxiliary", "inner"),
+    *("dropout", "context", "pooling", "words", "head_dropout", "adversarial", "inner"),
 )
 """What a reader may want to know of a training, asked for or not."""
 

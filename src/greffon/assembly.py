@@ -24,20 +24,15 @@ def vocabulary_head(body: Body | EncoderDecoder, recipe: Recipe) -> VocabularyHe
     )
 
 
-def reading_head(body: Body, recipe: Recipe) -> VocabularyHead | MaskedHead:
-    """A vocabulary head and, for a masked body, what it learns by beside it."""
+def language_model(recipe: Recipe) -> Model:
+    """A body with a vocabulary head on it and, if it is masked, what it learns by beside that."""
+    body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
     head, masking = vocabulary_head(body, recipe), recipe.masking
     if masking is not None and masking.next_sentence:
-        return MaskedHead(head, pair=PairHead(body.width))
+        return Model(body, MaskedHead(head, pair=PairHead(body.width)))
     if masking is not None and masking.gist:
-        return MaskedHead(head, gist=GistHead(body.width, recipe.vocabulary))
-    return head
-
-
-def language_model(recipe: Recipe) -> Model:
-    """A body with the head on it that it is pretrained with."""
-    body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
-    return Model(body, reading_head(body, recipe))
+        return Model(body, MaskedHead(head, gist=GistHead(body.width, recipe.vocabulary)))
+    return Model(body, head)
 
 
 def classifier(recipe: Recipe) -> Model:
@@ -75,18 +70,6 @@ MODELS = {
     "seq2seq": translator,
     "body": bare_body,
 }
-
-
-def training_model(recipe: Recipe) -> Model:
-    """Build the model of a recipe as it is trained: a classifier may go on reading with a vocabulary head, too."""
-    model = make_model(recipe)
-    if recipe.graft is not None and recipe.graft.auxiliary:
-        assert isinstance(model.body, Body)
-        assert isinstance(model.head, ClassHead)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(recipe.training.seed, "reading"))
-            model.head.reading = reading_head(model.body, recipe)
-    return model
 
 
 def make_model(recipe: Recipe) -> Model:

@@ -247,8 +247,6 @@ class Graft:
     """The share of pooled features that training hides from the head."""
     adversarial: float = 0.0
     """How far training also pushes a text's embeddings to where they mislead most, in lengths of one; 0: not at all."""
-    auxiliary: float = 0.0
-    """How much the body's own pretraining objective counts beside the classes (GPT: 0.5); 0: not at all."""
     freeze: bool = False
     """Train the head alone."""
     inner: Inner = "none"
@@ -261,10 +259,6 @@ class Graft:
             raise UserError(f"head_dropout is {self.head_dropout}; choose a number from 0 up to, not including, 1")
         if not 0 <= self.adversarial < math.inf:
             raise UserError(f"adversarial is {self.adversarial}; choose 0 for none, or a number like 0.1")
-        if not 0 <= self.auxiliary < math.inf:
-            raise UserError(f"auxiliary is {self.auxiliary}; choose 0 for none, or a number like 0.3")
-        if self.auxiliary and self.freeze:
-            raise UserError("--auxiliary is for a body that learns; leave it out, or leave out --freeze")
 
 
 @dataclass(frozen=True)

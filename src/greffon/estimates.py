@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from itertools import islice
 
-from greffon.assembly import training_model
+from greffon.assembly import make_model
 from greffon.config import EVALUATIONS, Recipe
 from greffon.crew import ALONE, Crew
 from greffon.errors import UserError
@@ -44,7 +44,7 @@ def check_memory(recipe: Recipe, copies: int = 1) -> None:
 
 def calibrated(recipe: Recipe, job: Job, crew: Crew = ALONE) -> Recipe:
     """Time a few real steps on a throw-away model; turn minutes into steps."""
-    model = training_model(recipe)
+    model = make_model(recipe)
     crew.settle(model)
     trial = replace(recipe.training, steps=1_000_000)
     optimisers = make_optimisers(model, trial)
@@ -72,7 +72,7 @@ def calibrated(recipe: Recipe, job: Job, crew: Crew = ALONE) -> Recipe:
         recipe,
         training=replace(recipe.training, steps=steps),
         cost={
-            "parameters": of_recipe(recipe).total,
+            "parameters": sum(p.numel() for p in model.parameters()),
             "seconds_a_step": round(seconds, 4),
             "seconds_an_evaluation": round(evaluation, 3),
             "peak_gigabytes": round(peak / 1e9, 2),

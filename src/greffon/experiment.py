@@ -178,9 +178,7 @@ def scratches(recipes: Mapping[str, Recipe]) -> dict[str, str]:
     own = {}
     for name, recipe in recipes.items():
         # What a class head and a text that stands alone have no use for makes no other form.
-        shape = replace(recipe.shape, segments=0)
-        if not (recipe.graft and recipe.graft.auxiliary):
-            shape = replace(shape, head_transform=False, head_bias=False)
+        shape = replace(recipe.shape, segments=0, head_transform=False, head_bias=False)
         form = replace(recipe, preset="", shape=shape)
         found = next((scratch for other, scratch in known if other == form), None)
         own[name] = found or (f"{SCRATCH} {name}" if known else SCRATCH)

@@ -158,11 +158,6 @@ def graft_recipe(
     graft = override(found.graft, {"pooling": _pooling(base), **settings, "freeze": freeze})
     if graft.pooling == "cls" and base.body == "decoder":
         raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
-    if graft.auxiliary and base.objective == "body":
-        raise UserError(f"{source.path} has no head to read on with; leave out --auxiliary")
-    reads_on = base.masking if graft.auxiliary else None
-    if reads_on is not None and "mask" in source.tokenizer.absent:
-        raise UserError(f"the tokenizer of {source.path} has no [MASK] to hide tokens behind; leave out --auxiliary")
     return Recipe(
         objective="classify",
         preset=base.preset,
@@ -173,7 +168,6 @@ def graft_recipe(
         tokenizer_digest=source.tokenizer.digest,
         origin="" if scratch else str(source.path.resolve()),
         body=base.body,
-        masking=None if reads_on is None else replace(reads_on, next_sentence=False),
         graft=graft,
         labels=splits.labels,
     )

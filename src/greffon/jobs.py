@@ -10,7 +10,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from greffon.config import Graft, Recipe, Training
+from greffon.config import Recipe, Training
 from greffon.errors import UserError
 from greffon.fit import Objective
 from greffon.job import HELD_OUT_SHARE, SCORING_TOKENS, Job, lowest_loss
@@ -19,7 +19,6 @@ from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
 from greffon.objectives.masked import Masked
-from greffon.objectives.reading import Reading
 from greffon.pair_job import seq2seq
 from greffon.randomness import generator
 from greffon.scoring import held_out_accuracy, held_out_loss
@@ -234,10 +233,7 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     def batches(step: int) -> list[Batch]:
         pass_, number = divmod(step, epoch)
         chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
-        made = [texts.batch([train[i] for i in members]) for members in chosen]
-        if (reading := texts.objective.reading) is None:
-            return made
-        return [reading.prepare(batch, generator(training.seed, "reading", step, i)) for i, batch in enumerate(made)]
+        return [texts.batch([train[i] for i in members]) for members in chosen]
 
     parts_of = {"": splits.valid, "test_": splits.test}
     held = {prefix: texts.in_order(texts.encode(part))[0] for prefix, part in parts_of.items()}
@@ -286,11 +282,7 @@ class LabelledTexts:
         self.after = [tokenizer.sep] if both_ways else []
         self.room = self.context - len(self.before) - len(self.after)
         self.number = {label: i for i, label in enumerate(recipe.labels)}
-        graft, masking, reading = recipe.graft or Graft(), recipe.masking, None
-        if graft.auxiliary:
-            hides = None if masking is None else Masked.over(tokenizer, self.context, masking)
-            reading = Reading(graft.auxiliary, hides)
-        self.objective = Classify(tokenizer.pad, graft.adversarial, reading)
+        self.objective = Classify(tokenizer.pad, 0.0 if recipe.graft is None else recipe.graft.adversarial)
 
     def encode(self, examples: Sequence[Labelled]) -> list[tuple[np.ndarray, int]]:
         """Return ids and class number of each text."""

@@ -19,7 +19,7 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)  # noqa: T201
 
 
-FOR = {"pair_loss": "pairs", "gist_loss": "the gist", "reading_loss": "reading"}
+FOR = {"pair_loss": "pairs", "gist_loss": "the gist"}
 """What is learnt beside, as people read it."""
 
 

@@ -36,7 +36,7 @@ from greffon.files import sha256, sweep, sync_directory, sync_file, write_atomic
 from greffon.nn.model import Model
 from greffon.text.tokenizer import FILES as TOKENIZER_FILES
 from greffon.text.tokenizer import Tokenizer
-from greffon.weights import fill, lasting, load_tensors, tensors_of
+from greffon.weights import fill, load_tensors, tensors_of
 
 WEIGHTS = "model.safetensors"
 COPY = "restore it from a copy"
@@ -169,7 +169,7 @@ class Run:
         While weights are replaced, the manifest vouches for the old and for the new ones, so that a
         crash at any moment leaves weights that can be checked.
         """
-        content = save(lasting(model))
+        content = save(tensors_of(model))
         fresh = {"sha256": {WEIGHTS: hashlib.sha256(content).hexdigest()}, "scores": dict(scores)}
         if self.has_model:
             before = self._manifest()
@@ -331,7 +331,7 @@ class Run:
 
 def own_loss(entry: Mapping[str, Any]) -> Any:
     """Return the loss of a step that a held-out loss can be held against: without what was learnt beside."""
-    return entry.get("class_loss", entry.get("token_loss", entry.get("loss")))
+    return entry.get("token_loss", entry.get("loss"))
 
 
 def sealed(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from greffon.assembly import training_model
+from greffon.assembly import make_model
 from greffon.compiling import compile_blocks
 from greffon.config import Recipe, Training, from_dict
 from greffon.crew import ALONE, Crew
@@ -145,7 +145,7 @@ class _Standing:
 def _initial(run: Run, tell: Callable[[str], None], quiet: bool, crew: Crew) -> Model:
     """Build the model as it stands before the first step: fresh, or on the body of its origin."""
     recipe = run.recipe
-    model = training_model(recipe)
+    model = make_model(recipe)
     if recipe.origin:
         source = Run.open(recipe.origin)
         if source.path.parent == run.path.resolve() and not source.finished:

@@ -6,11 +6,9 @@ import torch
 from torch import Tensor
 
 from greffon.errors import UserError
-from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
 from greffon.run import Run
 from greffon.text.tokenizer import Tokenizer
-from greffon.weights import READING, lasting
 
 
 @dataclass(frozen=True)
@@ -20,14 +18,12 @@ class Transfer:
     body: int
     head: int
     head_copied: bool
-    reads_on: bool = False
 
     def __str__(self) -> str:
         if self.head_copied and not self.head:
             return f"body: {self.body:,} parameters copied, which the head borrows"
         head = "copied" if self.head_copied else "new"
-        more = "; the old head reads on beside it while it learns" if self.reads_on else ""
-        return f"body: {self.body:,} parameters copied; head: {head}, {self.head:,}{more}"
+        return f"body: {self.body:,} parameters copied; head: {head}, {self.head:,}"
 
 
 def transfer(model: Model, source: Run, *, head: bool) -> Transfer:
@@ -37,12 +33,6 @@ def transfer(model: Model, source: Run, *, head: bool) -> Transfer:
     """
     given = {name: p.detach() for name, p in source.load_model().named_parameters()}
     wanted = {name: p for name, p in model.named_parameters() if head or not name.startswith("head.")}
-    reading = {name: p for name, p in model.named_parameters() if name.startswith(READING)}
-    if reading:  # pairs are not read on with, so that their head, and the place beside it, may be missing
-        plain = {name.removeprefix("head.").removeprefix("vocabulary."): name for name in given}
-        places = {name: name.removeprefix(READING).removeprefix("vocabulary.") for name in reading}
-        given |= {name: given[plain[place]] for name, place in places.items() if place in plain}
-        wanted |= reading
     table = "body.positions.table"
     if table in given and table in wanted:  # a shorter context needs only the first positions
         given[table] = given[table][: len(wanted[table])]
@@ -62,9 +52,8 @@ def transfer(model: Model, source: Run, *, head: bool) -> Transfer:
     copied = sum(p.numel() for name, p in wanted.items() if name.startswith("body."))
     assert copied, "a model without a body"
     # By name, a tied matrix belongs to the body and is not counted twice.
-    own = sum(p.numel() for name, p in lasting(model).items() if name.startswith("head."))
-    reads_on = isinstance(model.head, ClassHead) and model.head.reading is not None
-    return Transfer(copied, own, head, reads_on)
+    own = sum(p.numel() for name, p in model.named_parameters() if name.startswith("head."))
+    return Transfer(copied, own, head)
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,6 @@ def tensors_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: gathered(p.detach()).contiguous() for name, p in model.named_parameters()}
 
 
-READING = "head.reading."
-"""Where a classifier keeps what it reads on with while it is trained."""
-
-
-def lasting(model: nn.Module) -> dict[str, Tensor]:
-    """Name the parameters that a finished model has."""
-    return {name: tensor for name, tensor in tensors_of(model).items() if not name.startswith(READING)}
-
-
 def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
     """Copy tensors into the parameters of the same name; anything left over or missing is an error."""
     parameters = dict(model.named_parameters())

@@ -86,7 +86,6 @@ def _graft(graft: Graft | None) -> str:
         return ""
     more = [", frozen body" * graft.freeze, ", token embeddings too" * graft.words]
     more += [f", pushed by {graft.adversarial:g}"] if graft.adversarial else []
-    more += [f", reading on by {graft.auxiliary:g}"] if graft.auxiliary else []
     return f"the head reads {graft.pooling}{''.join(more)}"
 
 

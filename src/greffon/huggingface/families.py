@@ -293,7 +293,7 @@ def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer) -> list[str]:
                 found.append(f"{name} {_told(getattr(recipe.graft, name))} ({family.title}: {_told(wanted)})")
     if recipe.masking is not None and recipe.masking.next_sentence and family is not BERT:
         found.append("next-sentence prediction (BERT alone has it)")
-    if recipe.objective == "masked" and recipe.masking is not None and recipe.masking.gist:
+    if recipe.masking is not None and recipe.masking.gist:
         found.append("a gist head (none of the families has one; pretrain without --gist)")
     return found
 

@@ -155,7 +155,6 @@ class ClassHead(nn.Module):
     padded on the right; padding is never read. With `words`, the model hands it the token embeddings
     beside the hidden states: a short way for what single words say, so that the body need not carry it.
     With `inner`, the pooled features are mapped and bent before they are read, as BERT's pooler does.
-    `reading` is the head that the body was pretrained with, while it goes on learning by it; it is not kept.
     """
 
     BENDS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {"tanh": torch.tanh, "relu": F.relu}
@@ -174,7 +173,6 @@ class ClassHead(nn.Module):
         super().__init__()
         self.pooling = pooling
         self.words = words
-        self.reading: nn.Module | None = None
         self.dropout = nn.Dropout(dropout)
         features = width * (1 + words) * (2 if pooling == "mean-max" else 1)
         self.out = nn.Linear(features, classes, bias=bias)

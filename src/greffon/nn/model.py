@@ -25,16 +25,12 @@ class Model(nn.Module):
         push: Tensor | None = None,
     ) -> Tensor:
         """Return what the head makes of the hidden states: logits of tokens or of classes."""
-        out: Tensor = self.head(self.read(tokens, documents, positions, push), documents)
-        return out
-
-    def read(self, tokens: Tensor, documents: Tensor | None, positions: Tensor | None, push: Tensor | None) -> Tensor:
-        """Return what the head is given: hidden states and, behind them, the words, where it asks for them."""
-        hidden: Tensor = self.body(tokens, documents, positions, push=push)
+        hidden = self.body(tokens, documents, positions, push=push)
         if getattr(self.head, "words", False):
             assert isinstance(self.body, Body)
             hidden = torch.cat((hidden, self.body.words(tokens, push)), dim=-1)  # (B, T, 2 W)
-        return hidden
+        out: Tensor = self.head(hidden, documents)
+        return out
 
     def pack(self) -> None:
         """Lay the large maps out for reading token by token; afterwards the model is for reading alone."""

@@ -43,7 +43,6 @@ class Batch:
     count: int  # real targets
     bytes: int = 0  # bytes of text that the targets stand for
     pairs: Pairs | None = None
-    reading: Tensor | None = None  # (B, T): tokens to be told of texts that are classified, IGNORE elsewhere
     turn: Turn = ONLY  # which of the batches of one step it is
 
     @property
@@ -58,10 +57,8 @@ class Batch:
 
     @property
     def beside(self) -> int:
-        """Targets of what is learnt beside: pairs, tokens of texts, or else the real targets again."""
-        if self.pairs is not None:
-            return len(self.pairs.targets)
-        return self.count if self.reading is None else int((self.reading != IGNORE).sum())
+        """Targets of what is learnt beside: pairs, or else the real targets again."""
+        return self.count if self.pairs is None else len(self.pairs.targets)
 
     def part(self, index: int, parts: int) -> Self:
         """Return the rows of one of several processes, which share the batch out evenly.
@@ -75,8 +72,8 @@ class Batch:
         own = slice(0, 1) if idle else slice(first, last)
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         cut: dict[str, Any] = {name: value[own] for name, value in values.items() if isinstance(value, Tensor)}
-        for name in {"targets", "reading"} & cut.keys() if idle else ():
-            cut[name] = torch.full_like(cut[name], IGNORE)
+        if idle:
+            cut["targets"] = torch.full_like(cut["targets"], IGNORE)
         pairs = None if self.pairs is None else self.pairs.part(own, self.tokens.shape[1], idle)
         return replace(self, **cut, count=int((cut["targets"] != IGNORE).sum()), bytes=0, pairs=pairs)
 

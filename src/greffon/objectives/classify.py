@@ -9,11 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from greffon.nn.body import Body
-from greffon.nn.heads import ClassHead, pool
+from greffon.nn.heads import pool
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score, pad
-from greffon.objectives.reading import Reading
 from greffon.stopping import go_on
 
 
@@ -23,13 +22,11 @@ class Classify:
 
     With `adversarial`, training sees every text twice: as it is, and with its embeddings pushed, all of them
     together so many lengths of one, to where they mislead the head most (Miyato et al., 2017). What holds
-    around a text is harder to learn by heart than the text. With `reading`, the body also goes on with what it
-    was pretrained by, on the same texts.
+    around a text is harder to learn by heart than the text.
     """
 
     padding: int
     adversarial: float = 0.0
-    reading: Reading | None = None
 
     def batch(self, texts: Sequence[np.ndarray], labels: Sequence[int]) -> Batch:
         """Lay texts and their classes side by side."""
@@ -46,27 +43,22 @@ class Classify:
 
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the loss over the texts of the batch; the mean of both, where they are seen twice."""
-        body, head, start = model.body, model.head, None
+        if not (self.adversarial and model.training):
+            return Score(self._loss(model, batch), batch.count)
+        body = model.body
         assert isinstance(body, Body)
-        assert isinstance(head, ClassHead)
-        if self.adversarial and model.training:
-            start = body.embedding.weight.new_zeros((*batch.tokens.shape, body.width)).requires_grad_()
-        hidden = model.read(batch.tokens, batch.documents, batch.positions, start)
-        loss, beside = self._loss(head, hidden, batch), None
-        if self.reading is not None and head.reading is not None and batch.reading is not None:
-            beside = self.reading.score(head.reading, hidden[..., : body.width], batch)
-        if start is None:
-            return Score(loss, batch.count, beside)
+        start = body.embedding.weight.new_zeros((*batch.tokens.shape, body.width)).requires_grad_()
+        loss = self._loss(model, batch, start)
         (uphill,) = torch.autograd.grad(loss, start, retain_graph=True)
         steepness = uphill.flatten(1).norm(dim=1, keepdim=True).clamp(min=torch.finfo(uphill.dtype).tiny)  # (B, 1)
         with torch.no_grad():
             lengths = body.words(batch.tokens).norm(dim=-1, keepdim=True)  # (B, T, 1)
         push = uphill * (self.adversarial * pool(lengths, batch.documents, "mean") / steepness).unsqueeze(-1)
-        pushed = model.read(batch.tokens, batch.documents, batch.positions, push)
-        return Score((loss + self._loss(head, pushed, batch)) / 2, batch.count, beside)
+        return Score((loss + self._loss(model, batch, push)) / 2, batch.count)
 
-    def _loss(self, head: ClassHead, hidden: Tensor, batch: Batch) -> Tensor:
-        return F.cross_entropy(head(hidden, batch.documents), batch.targets, reduction="sum")
+    def _loss(self, model: Model, batch: Batch, push: Tensor | None = None) -> Tensor:
+        logits = model(batch.tokens, batch.documents, batch.positions, push)
+        return F.cross_entropy(logits, batch.targets, reduction="sum")
 
 
 @torch.no_grad()  # not inference_mode: a model in shares gathers its weights into buffers that training uses again

@@ -65,7 +65,7 @@ class Masked:
         documents, positions = documents_of(rows, lengths, names.start)
         rows[rows == names.start] = names.cls
         rows[rows == names.end] = names.sep
-        return self.hide(rows, documents, positions, None, random)
+        return self._masked(rows, documents, positions, None, random)
 
     def pair_batch(self, rows: Sequence[Sequence[Pair]], random: np.random.Generator) -> Batch:
         """Build a batch from rows of pairs: each is [CLS] first [SEP] second [SEP], segments 0 and 1."""
@@ -93,9 +93,9 @@ class Masked:
             torch.tensor(places, dtype=torch.long),
             torch.tensor(targets, dtype=torch.long),
         )
-        return self.hide(tokens, documents, positions, found, random)
+        return self._masked(tokens, documents, positions, found, random)
 
-    def hide(
+    def _masked(
         self,
         tokens: np.ndarray,
         documents: np.ndarray,
