@@ -15,11 +15,13 @@ from bench.__main__ import main
 from bench.contest import SECONDS, Contest, Goal, agreement, summarise, times_as_fast
 from bench.contests import CONTESTS
 from bench.contests.translation import marian_name
+from bench.folds import folds
 from bench.harness import ROOT, Failed, hold
 from bench.machine import same
 from bench.report import NOT_YET, load, number, put_between, rounded, save, table
 from bench.scaling import slope
 from bench.turns import Turns, peak_bytes
+from greffon.text.corpora import Labelled
 from packages import needs
 
 RATES = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=9)
@@ -217,3 +219,16 @@ def test_marian_with_copied_weights_writes_the_same(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     found = hold(CONTESTS["beam-small"], tmp_path, rounds=1, threads=1, gigaflops=1.0, quick=True)
     assert found["contestants"]["generate (Marian)"]["agreement"] == 1.0
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), min_size=1, max_size=60), st.integers(1, 6))
+def test_folds_hold_every_text_once_and_its_copies_together(drawn: list[tuple[str, bool]], count: int) -> None:
+    examples = [Labelled(text, str(label), i) for i, (text, label) in enumerate(drawn)]
+    dealt = folds(examples, count)
+    assert sorted(i for fold in dealt for i in fold) == list(range(len(examples)))
+    for part in dealt:
+        own = {drawn[i] for i in part}
+        assert all(i in part for i, one in enumerate(drawn) if one in own)
+    for label in (True, False):  # every fold has its share of the texts of each label
+        sizes = [len({drawn[i] for i in part if drawn[i][1] == label}) for part in dealt]
+        assert max(sizes) - min(sizes) <= 1
