@@ -226,7 +226,7 @@ def section(found: dict[str, Any]) -> str:
         lines.append(
             f"| {name} | {first['at']:,g} – {last['at']:,g} | {number(first[speed])} – {number(last[speed])} {unit} | "
             f"{first['peak_gigabytes']:.2f} – {last['peak_gigabytes']:.2f} GB "
-            f"(grows with power {slope(points, 'peak_gigabytes'):.2f}) |"
+            f"(grows with power {slope(points, 'peak_gigabytes'):z.2f}) |"
         )
     return "\n".join(lines)
 
