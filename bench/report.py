@@ -151,5 +151,7 @@ def beside(entry: Mapping[str, Any]) -> list[str]:
         "accuracy": "accuracy",
         "agreement": "of the outputs equal Greffon's",
     }
-    shares = [f"{entry[name]:.0%} {text}" for name, text in names.items() if name in entry]
-    return [*shares, *(f"{entry[name]:.2f} bytes a token" for name in ("bytes_a_token",) if name in entry)]
+    facts = [f"{entry[name]:.0%} {text}" for name, text in names.items() if name in entry]
+    if "bytes_a_token" in entry:
+        facts.append(f"{entry['bytes_a_token']:.2f} bytes a token")
+    return facts

@@ -168,7 +168,7 @@ class Muon(_Uncompiled):
                     p.add_(cut_like(update, p), alpha=-group["lr"] * scale)
 
 
-BESIDE = ("pair", "gist")
+BESIDE = ("head.pair.", "head.gist.")
 """Heads beside the vocabulary's, and"""
 BESIDE_PACE = 0.3
 """their share of AdamW's rate: what suits embeddings makes small matrices run wild."""
@@ -186,7 +186,7 @@ def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimi
     for name, p in model.named_parameters():
         if p.requires_grad:
             by_muon = training.optimiser == "muon" and ".blocks." in name and p.ndim == 2
-            pace = BESIDE_PACE if {*name.split(".")} & {*BESIDE} else 1.0
+            pace = BESIDE_PACE if name.startswith(BESIDE) else 1.0
             shares[by_muon].setdefault((depth(name, layers), pace), []).append(p)
     groups = {
         by_muon: [

@@ -142,8 +142,7 @@ class Masked:
             if batch.pairs is not None and head.pair is not None:
                 beside = _pair_score(head.pair, hidden, batch.pairs)
             elif head.gist is not None:
-                told = gist_loss(head.gist, head.vocabulary.weight, hidden, batch)
-                beside = Beside(told, batch.count, ("token_loss", "gist_loss"))
+                beside = _gist_score(head.gist, head.vocabulary.weight, hidden, batch)
             head = head.vocabulary
         return Score(vocabulary_loss(head, hidden, batch), batch.count, beside)
 
@@ -156,9 +155,10 @@ def _pair_score(head: PairHead, hidden: Tensor, pairs: Pairs) -> Beside:
     return Beside(loss, len(pairs.targets), ("token_loss", "pair_loss"), right)
 
 
-def gist_loss(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> Tensor:
-    """Sum the loss of telling each real target from the mean of its document's states."""
-    documents = torch.ones_like(batch.tokens) if batch.documents is None else batch.documents
+def _gist_score(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> Beside:
+    """Score how well each real target is told from the mean of its document's states."""
+    documents = batch.documents
+    assert documents is not None, "packed windows number their documents"
     rows = torch.arange(len(documents), device=documents.device).unsqueeze(1)
     _, place = torch.unique(documents + rows * (documents.max() + 1), return_inverse=True)
     place = place.flatten()  # (B × T): which of the D documents
@@ -168,5 +168,4 @@ def gist_loss(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> T
     real = targets != IGNORE
     asked, which = torch.unique(place[real], return_inverse=True)
     chances = head((sums / size)[asked], matrix).log_softmax(dim=-1)  # (documents with a target, V)
-    loss: Tensor = -chances[which, targets[real]].sum()
-    return loss
+    return Beside(-chances[which, targets[real]].sum(), batch.count, ("token_loss", "gist_loss"))

@@ -16,11 +16,11 @@ from greffon.text.backends import BYTE_OF, PATTERN, SPECIALS, HuggingFace, slice
 LARGE = 1 << 20
 """Characters from which on the swift learner is worth asking."""
 MOST = 1 << 26
-"""Characters that are learnt from at most,"""
+"""Characters that are learnt from at most, however large the vocabulary;"""
 ENOUGH = 1 << 22
-"""however few that is for a vocabulary, and"""
+"""as many always are, however small it is;"""
 FOR_A_TOKEN = 2048
-"""as many for each token: beyond them a larger text adds words to count, and next to no other merges."""
+"""and between the two as many for each token: a larger text adds words to count, and next to no other merges."""
 PIECE = 1 << 12
 """Characters of a piece of text, the least that is taken or left."""
 TWICE = 256
