@@ -246,8 +246,8 @@ def make_recipe(
             raise UserError(f"{tokenizer}: this tokenizer has no [MASK]; choose another one for --objective masked")
         if not loaded.lossless:
             warnings.warn(
-                f"{tokenizer} does not give every text back as it was (it lacks a byte fallback, or drops spaces): "
-                "what it loses cannot be generated, and bits per byte are only comparable among its own runs",
+                f"{tokenizer} does not give every text back as it was (it lacks a byte fallback, or drops spaces or "
+                "capitals): what it loses cannot be generated, and bits per byte are only comparable among its runs",
                 stacklevel=2,
             )
     masking = _masking(objective, settings, origin)

@@ -13,10 +13,15 @@ def tokenizer(
     *,
     out: str | Path,
     vocabulary: int = 8000,
+    lowercase: bool = False,
     text_column: str = "text",
     force: bool = False,
 ) -> Tokenizer:
-    """Train a tokenizer on text files and save it at `out`."""
+    """Train a tokenizer on text files and save it at `out`.
+
+    With `lowercase` it reads everything in lower case: few labels then teach a word once, not twice; what a
+    model writes through it is in lower case, too.
+    """
     out = Path(out)
     if not texts:
         raise UserError("no text to train on; name at least one file, directory or glob")
@@ -26,7 +31,7 @@ def tokenizer(
     texts = [texts] if isinstance(texts, str | Path) else texts
     try:
         out.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that none is lost
-        made = Tokenizer.train(documents(texts, text_column), vocabulary)
+        made = Tokenizer.train(documents(texts, text_column), vocabulary, lowercase=lowercase)
         made.save(out)
     except OSError as problem:
         raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None

@@ -16,6 +16,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from greffon.errors import UserError
 from greffon.text import backends
+from greffon.text.backends import LOWER
 from greffon.text.tokenizer import SPECIALS, Tokenizer
 
 TEXTS = [
@@ -272,3 +273,26 @@ def test_broken_files_are_refused_by_name(tokenizer: Tokenizer, tmp_path: Path) 
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserError, match=r"folder: no tokenizer\.json"):
         Tokenizer.load(tmp_path / "folder")
+
+
+CAPITALS = ["Excellent ! L'HOMME est excellent.", "ÉTÉ, Été, été", "ΣΟΦΟΣ İstanbul ẞ", "le chat"]
+
+
+@given(st.lists(st.text("aAéÉßẞΣİ'’ \n1.", max_size=40), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_in_lower_case_capitals_are_no_other_words(texts: list[str]) -> None:
+    made = Tokenizer.train(CAPITALS, 280, lowercase=True)
+    lowered = [LOWER.normalize_str(text) for text in texts]
+    assert made.encode_many(texts) == made.encode_many(lowered)
+    assert [made.decode(ids) for ids in made.encode_many(texts)] == lowered
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends, "MANY", 0)  # every text by the swift encoder
+        assert made.encode_many(texts) == made.encode_many(lowered) == [made.encode(text) for text in lowered]
+
+
+def test_lower_case_is_kept_in_the_file(tmp_path: Path) -> None:
+    made = Tokenizer.train(CAPITALS, 280, lowercase=True)
+    assert made.kind == "bpe"
+    assert not made.lossless
+    assert_same(Tokenizer.load(made.save(tmp_path / "lower.json")), made)
+    assert made.digest != Tokenizer.train([text.lower() for text in CAPITALS], 280).digest

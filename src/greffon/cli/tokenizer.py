@@ -18,6 +18,8 @@ class Args:
     """Where to write the tokenizer."""
     vocabulary: int = 8000
     """Tokens in all, special ones included."""
+    lowercase: bool = False
+    """Read every text in lower case: better with few labels; what is generated is in lower case, too."""
     text_column: str = "text"
     """The column with the text, in files that have columns."""
     force: bool = False
@@ -30,7 +32,12 @@ def main(words: Sequence[str]) -> None:
 
     args = parse(Args, "tokenizer", words)
     made = tokenizer(
-        args.texts, out=args.out, vocabulary=args.vocabulary, text_column=args.text_column, force=args.force
+        args.texts,
+        out=args.out,
+        vocabulary=args.vocabulary,
+        lowercase=args.lowercase,
+        text_column=args.text_column,
+        force=args.force,
     )
     there = args.out / "tokenizer.json" if args.out.is_dir() else args.out
     say_out(f"{there}: {made.size:,} tokens")

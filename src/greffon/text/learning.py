@@ -11,7 +11,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from greffon.errors import UserError, is_panic
-from greffon.text.backends import BYTE_OF, PATTERN, SPECIALS, HuggingFace, slices
+from greffon.text.backends import BYTE_OF, LOWER, PATTERN, SPECIALS, HuggingFace, slices
 
 LARGE = 1 << 20
 """Characters from which on the swift learner is worth asking."""
@@ -29,13 +29,17 @@ TWICE = 256
 _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
 
-def learn_bpe(texts: Iterable[str], vocabulary: int) -> HuggingFace:
+def learn_bpe(texts: Iterable[str], vocabulary: int, *, lowercase: bool = False) -> HuggingFace:
     """Learn at most `vocabulary` ids, specials and bytes first; the same texts give the same bytes."""
     most = min(MOST, max(ENOUGH, FOR_A_TOKEN * vocabulary))
     pieces = _spread((piece for text in texts for piece in slices(text, PIECE)), most)
+    if lowercase:
+        pieces = [LOWER.normalize_str(piece) for piece in pieces]
     large = sum(map(len, pieces)) >= LARGE
     merges = _swift_merges(pieces, vocabulary - len(SPECIALS) - len(BYTE_OF)) if large else None
     learner = tokenizers.Tokenizer(models.BPE() if merges is None else _model(merges))
+    if lowercase:
+        learner.normalizer = LOWER
     split = pre_tokenizers.Split(tokenizers.Regex(PATTERN), "isolated")
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     learner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])

@@ -1,9 +1,10 @@
 """Text to token ids and back, exactly.
 
 `Tokenizer.train` learns byte-level BPE: nothing is ever unknown and every Unicode text survives the
-round trip. `Tokenizer.load` also reads a Hugging Face `tokenizer.json` or a SentencePiece model.
-Whatever its origin, a tokenizer knows six roles (padding, start, end, `[CLS]`, `[SEP]`, `[MASK]`), so
-that one tokenizer serves every objective. It does not know files of text, batches or models.
+round trip, in lower case if that was asked for. `Tokenizer.load` also reads a Hugging Face
+`tokenizer.json` or a SentencePiece model. Whatever its origin, a tokenizer knows six roles (padding,
+start, end, `[CLS]`, `[SEP]`, `[MASK]`), so that one tokenizer serves every objective. It does not know
+files of text, batches or models.
 """
 
 import hashlib
@@ -98,8 +99,11 @@ class Tokenizer:
         return id
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocabulary: int) -> "Tokenizer":
-        """Learn byte-level BPE with `vocabulary` ids, specials included; the texts are streamed."""
+    def train(cls, texts: Iterable[str], vocabulary: int, *, lowercase: bool = False) -> "Tokenizer":
+        """Learn byte-level BPE with `vocabulary` ids, specials included; the texts are streamed.
+
+        With `lowercase` it reads every text in lower case: *Excellent* and *excellent* are one word.
+        """
         least = 256 + len(SPECIALS)
         if vocabulary > LARGEST:
             raise UserError(f"a vocabulary of {vocabulary} is beyond reason; choose {LARGEST:,} at most")
@@ -112,7 +116,7 @@ class Tokenizer:
         first = next((text for text in texts if text), None)
         if first is None:
             raise UserError("there is no text to train a tokenizer on; name files that hold some")
-        backend = learn_bpe(_well_formed(itertools.chain([first], texts)), vocabulary)
+        backend = learn_bpe(_well_formed(itertools.chain([first], texts)), vocabulary, lowercase=lowercase)
         size = len(backend.pieces)
         if size < vocabulary:
             warnings.warn(
