@@ -38,7 +38,7 @@ def _load(path: Path, changed: int, packed: bool, int8: bool) -> Model:
 def load(run: Run, *, packed: bool = False, int8: bool = False) -> Model:
     """Load a run's model once, until its file changes.
 
-    To write token by token, with its maps packed; to read fast and nearly the same, with its body in 8-bit integers.
+    To write token by token, with its maps packed; to read fast and nearly the same, in 8-bit integers.
     """
     if int8 and not can_round():
         raise UserError("PyTorch cannot compute in 8-bit integers on this machine; leave out --int8")

@@ -126,6 +126,16 @@ def test_whole_numbers_are_off_by_half_a_step_each(rows: int, width: int, output
 
 
 @rounds
+@pytest.mark.parametrize("outputs", [7, 8, 9, 15])
+def test_panels_change_no_number(outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(5, 12), torch.randn(outputs, 12), torch.randn(outputs)
+    whole = Rounded(weight, bias)(x)
+    monkeypatch.setattr(packed, "PANEL", 7)
+    assert torch.equal(Rounded(weight, bias)(x), whole)
+
+
+@rounds
 def test_a_body_in_whole_numbers_computes_nearly_the_same() -> None:
     torch.manual_seed(0)
     shape = Shape(layers=2, width=64, heads=2, feed_forward=128, context=24)

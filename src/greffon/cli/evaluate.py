@@ -32,7 +32,7 @@ class Args:
     backend: Backend = "torch"
     """What translates: torch, or the faster ctranslate2."""
     int8: bool = False
-    """Compute in 8-bit integers (classifiers, and translators by ctranslate2): faster, with slightly other results."""
+    """Compute in 8-bit integers (classifiers and translators): faster, with slightly other results."""
     json: bool = False
     """Print JSON."""
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from greffon.config import Shape
 from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
-from greffon.nn.packed import FEW, Halved, Packed, can_halve, can_pack
+from greffon.nn.packed import FEW, Halved, Packed, Rounded, can_halve, can_pack
 
 
 class Transform(nn.Module):
@@ -51,7 +51,7 @@ class VocabularyHead(nn.Module):
         has_bias = tied is None if bias is None else bias
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if has_bias else None
         self.transform = transform
-        self.packed: Packed | None = None
+        self.packed: Packed | Rounded | None = None
         self.halved: Halved | None = None
         if tied is None:
             nn.init.normal_(self.weight, std=width**-0.5)
@@ -62,6 +62,10 @@ class VocabularyHead(nn.Module):
             self.packed = Packed(self.weight, self.bias)
         if can_halve(self.weight):
             self.halved = Halved(self.weight, self.bias)
+
+    def round(self) -> None:
+        """Turn the matrix into 8-bit integers."""
+        self.packed = Rounded(self.weight, self.bias)
 
     def prepare(self, hidden: Tensor) -> Tensor:
         """Return what the matrix is multiplied with."""

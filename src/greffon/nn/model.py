@@ -39,5 +39,7 @@ class Model(nn.Module):
             self.head.pack()
 
     def round(self) -> None:
-        """Let the body compute in 8-bit integers; afterwards the model is for reading alone."""
+        """Let the body and a vocabulary head compute in 8-bit integers; afterwards the model is for reading alone."""
         round_maps(self.body)
+        if isinstance(self.head, VocabularyHead):
+            self.head.round()
