@@ -205,7 +205,7 @@ def test_a_wide_beam_finds_the_best_of_all() -> None:
 def test_finished_sentences_leave_the_batch() -> None:
     model = make()
     sizes = []
-    model.head.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
+    model.body.decoder.norm.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
     limits = [2, 5, 9]
     search_batch(model, sources([4, 5, 6]), limits, Search(beam=2), replace(WORDS, banned=(0, 1, END)))
     assert sizes == [6] * 2 + [4] * 3 + [2] * 4

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from greffon.errors import UserError
 from greffon.nn.encoder_decoder import EncoderDecoder
+from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
 from greffon.objectives.seq2seq import padded_sources
 from greffon.stopping import go_on
@@ -82,8 +83,9 @@ def search_batch(
     model: Model, sources: Sequence[np.ndarray], limits: Sequence[int], search: Search, vocabulary: Vocabulary
 ) -> list[list[Hypothesis]]:
     """Search for the targets of one batch, of up to `limits` tokens each, the end counted."""
-    body = model.body
+    body, head = model.body, model.head
     assert isinstance(body, EncoderDecoder)
+    assert isinstance(head, VocabularyHead)
     model.eval()
     device, beam = body.embedding.weight.device, search.beam
     tokens, documents = padded_sources(sources, vocabulary.end, vocabulary.padding)
@@ -99,7 +101,7 @@ def search_batch(
     for length in range(1, max(limits) + 1):
         go_on()
         hidden = body.read_on(written[:, :, -1].reshape(-1, 1), memory)[:, 0]
-        values, origins, drawn = _continuations(model.head(hidden), sums, vocabulary.banned)
+        values, origins, drawn = _continuations(head, hidden, sums, vocabulary.banned)
         candidates = torch.cat((_pick(written, origins), drawn.unsqueeze(-1)), dim=-1)  # (N, 2 K, length + 1)
         ended = (drawn == vocabulary.end) | (limit[active] == length).unsqueeze(1)
         divisor = length**search.length_penalty
@@ -123,14 +125,16 @@ def search_batch(
     return [ending.best for ending in endings]
 
 
-def _continuations(logits: Tensor, sums: Tensor, banned: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the 2 K best continuations of each sentence: summed log-probability, beam and token, (N, 2 K) each."""
+def _continuations(head: VocabularyHead, hidden: Tensor, sums: Tensor, banned: Sequence[int]) -> tuple[Tensor, ...]:
+    """Return the 2 K best continuations of each sentence: summed log-probability, beam and token, (N, 2 K) each.
+
+    They are among the 2 K best of each beam.
+    """
     sentences, beam = sums.shape
-    steps = logits.float().log_softmax(dim=-1)  # (N × K, V)
-    steps[:, list(banned)] = -torch.inf
-    totals = (steps + sums.view(-1, 1)).view(sentences, -1)  # (N, K × V)
+    best, drawn, total = head.highest(hidden, 2 * beam, banned)  # (N × K, 2 K), (N × K, 2 K), (N × K, 1)
+    totals = (best - total + sums.view(-1, 1)).view(sentences, -1)  # (N, K × 2 K)
     values, places = totals.topk(min(2 * beam, totals.shape[1]))
-    return values, places // steps.shape[1], places % steps.shape[1]
+    return values, places // best.shape[1], drawn.view(sentences, -1).gather(1, places)
 
 
 def _pick(rows: Tensor, chosen: Tensor) -> Tensor:

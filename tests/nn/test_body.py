@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greffon.config import Shape
+from greffon.nn.attention import KeyValues
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.masks import PADDING
 from greffon.recipes import PRESETS
@@ -119,3 +120,17 @@ def test_reading_on_equals_reading_at_once(shape: Shape) -> None:
 def test_heads_cost_nothing() -> None:
     counts = {sum(p.numel() for p in Decoder(replace(TINY, heads=h), VOCABULARY).parameters()) for h in (1, 2, 4, 8)}
     assert len(counts) == 1
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), max_size=6))
+def test_what_is_remembered_moves_with_its_row(moves: list[list[int]]) -> None:
+    memory = KeyValues(rows=6, heads=2, length=8, head_width=3, device=torch.device("cpu"))
+    keys, values = torch.zeros(6, 2, 0, 3), torch.zeros(6, 2, 0, 3)
+    for chosen in [[0, 1, 2, 3, 4, 5], *moves]:
+        rows = torch.tensor([row % len(keys) for row in chosen][: len(keys)])
+        memory.take(rows)
+        new = torch.randn(2, len(rows), 2, 1, 3)
+        keys, values = (torch.cat((old[rows], some), dim=2) for old, some in ((keys, new[0]), (values, new[1])))
+        found = memory.append(new[0], new[1])
+        assert torch.equal(found[0], keys)
+        assert torch.equal(found[1], values)

@@ -1,12 +1,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 from greffon.config import Shape
-from greffon.nn import packed
+from greffon.nn import heads, packed
 from greffon.nn.body import Decoder
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
@@ -66,7 +66,7 @@ def test_a_packed_model_computes_the_same(activation: str, monkeypatch: pytest.M
             before = model.head(model.body(*inputs))
             model.pack()
             after = model.head(model.body(*inputs))
-        assert model.head.packed is not None
+        assert model.head.packed is not None or all(isinstance(panel, Packed) for panel in model.head.panels)
         assert any(isinstance(part, Packed) for part in model.body.modules())
         assert model.head.weight is model.body.embedding.weight  # lookups still read the plain matrix
         torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-5)
@@ -126,16 +126,6 @@ def test_whole_numbers_are_off_by_half_a_step_each(rows: int, width: int, output
 
 
 @rounds
-@pytest.mark.parametrize("outputs", [7, 8, 9, 15])
-def test_panels_change_no_number(outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(0)
-    x, weight, bias = torch.randn(5, 12), torch.randn(outputs, 12), torch.randn(outputs)
-    whole = Rounded(weight, bias)(x)
-    monkeypatch.setattr(packed, "PANEL", 7)
-    assert torch.equal(Rounded(weight, bias)(x), whole)
-
-
-@rounds
 def test_a_body_in_whole_numbers_computes_nearly_the_same() -> None:
     torch.manual_seed(0)
     shape = Shape(layers=2, width=64, heads=2, feed_forward=128, context=24)
@@ -147,3 +137,28 @@ def test_a_body_in_whole_numbers_computes_nearly_the_same() -> None:
         found = model(tokens)
     assert not torch.equal(found, wanted)
     assert (found - wanted).norm() / wanted.norm() < 0.05
+
+
+WAYS = {"plain": lambda head: None, "packed": VocabularyHead.pack_panels, "rounded": VocabularyHead.round}
+
+
+@pytest.mark.parametrize("way", ["plain", pytest.param("packed", marks=here), pytest.param("rounded", marks=rounds)])
+@given(rows=st.integers(1, 5), vocabulary=st.integers(1, 40), count=st.integers(1, 9), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_the_highest_are_those_of_all_tokens(
+    way: str, rows: int, vocabulary: int, count: int, data: st.DataObject
+) -> None:
+    banned = data.draw(st.lists(st.integers(0, vocabulary - 1), unique=True, max_size=max(0, vocabulary - count)))
+    torch.manual_seed(data.draw(st.integers(0, 99)))
+    head, x = VocabularyHead(8, vocabulary, bias=data.draw(st.booleans())), torch.randn(rows, 8)
+    with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
+        patch.setattr(heads, "PANEL", 7)
+        patch.setattr(packed, "LARGE", 1)
+        WAYS[way](head)
+        assert len(head.panels) == (0 if way == "plain" else -(-vocabulary // 7))
+        logits = head(x)
+        values, tokens, total = head.highest(x, count, banned)
+        torch.testing.assert_close(total, logits.logsumexp(dim=1, keepdim=True))
+        logits[:, banned] = -torch.inf
+        torch.testing.assert_close(values, logits.topk(min(count, vocabulary)).values)
+        torch.testing.assert_close(values, logits.gather(1, tokens))

@@ -31,6 +31,7 @@ class KeyValues:
     def __init__(self, rows: int, heads: int, length: int, head_width: int, device: torch.device) -> None:
         self.keys = torch.zeros(rows, heads, length, head_width, device=device)
         self.values = torch.zeros_like(self.keys)
+        self._spare: Tensor | None = None
         self.filled = 0
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,12 +42,18 @@ class KeyValues:
         return self.keys[:, :, : self.filled], self.values[:, :, : self.filled]
 
     def take(self, rows: Tensor) -> None:
-        """Go on with some of the rows, in another order; a row may be taken twice."""
+        """Go on with some of the rows, or all, in another order; a row may be taken twice.
+
+        They move to and fro between the same buffers: fresh ones, at every token, would cost more than the copying.
+        """
+        spare = torch.empty_like(self.keys) if self._spare is None else self._spare
         for name in ("keys", "values"):
             old: Tensor = getattr(self, name)
-            new = old.new_empty(len(rows), *old.shape[1:])
-            new[:, :, : self.filled] = old[rows, :, : self.filled]
+            new = spare[: len(rows)]
+            torch.index_select(old[:, :, : self.filled], 0, rows, out=new[:, :, : self.filled])
             setattr(self, name, new)
+            spare = old
+        self._spare = spare
 
 
 class Attention(nn.Module):

@@ -1,6 +1,7 @@
 """Heads: hidden states in, logits out. They know nothing of losses or batches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -11,6 +12,9 @@ from greffon.config import Shape
 from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
 from greffon.nn.packed import FEW, Halved, Packed, Rounded, can_halve, can_pack
+
+PANEL = 4096
+"""Tokens whose logits are computed at once where only the highest are asked for."""
 
 
 class Transform(nn.Module):
@@ -51,8 +55,9 @@ class VocabularyHead(nn.Module):
         has_bias = tied is None if bias is None else bias
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if has_bias else None
         self.transform = transform
-        self.packed: Packed | Rounded | None = None
+        self.packed: Packed | None = None
         self.halved: Halved | None = None
+        self.panels: list[Callable[[Tensor], Tensor]] = []
         if tied is None:
             nn.init.normal_(self.weight, std=width**-0.5)
 
@@ -63,9 +68,21 @@ class VocabularyHead(nn.Module):
         if can_halve(self.weight):
             self.halved = Halved(self.weight, self.bias)
 
+    def pack_panels(self) -> None:
+        """Lay the matrix out some tokens at a time, for `highest`, where that makes it faster."""
+        if can_pack(self.weight):
+            self.panels = [Packed(*panel) for panel in self._cut()]
+
     def round(self) -> None:
-        """Turn the matrix into 8-bit integers."""
-        self.packed = Rounded(self.weight, self.bias)
+        """Turn the matrix into 8-bit integers, some tokens at a time."""
+        self.panels = [Rounded(*panel) for panel in self._cut()]
+
+    def _cut(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Cut the matrix and its bias between tokens; on a GPU, which has no such cache, they stay whole."""
+        size = PANEL if self.weight.device.type == "cpu" else len(self.weight)
+        weights = torch.split(self.weight, size)
+        biases = [None] * len(weights) if self.bias is None else torch.split(self.bias, size)
+        return list(zip(weights, biases, strict=True))
 
     def prepare(self, hidden: Tensor) -> Tensor:
         """Return what the matrix is multiplied with."""
@@ -80,10 +97,31 @@ class VocabularyHead(nn.Module):
         if self.halved is not None and prepared.ndim == 2 and len(prepared) <= FEW:
             few: Tensor = self.halved(prepared)
             return few
-        if self.packed is None:
-            return F.linear(prepared, self.weight, self.bias)
-        out: Tensor = self.packed(prepared)
-        return out
+        if self.packed is not None:
+            out: Tensor = self.packed(prepared)
+            return out
+        if self.panels:
+            return torch.cat([panel(prepared) for panel in self.panels], dim=-1)
+        return F.linear(prepared, self.weight, self.bias)
+
+    def highest(self, hidden: Tensor, count: int, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor, Tensor]:
+        """Return each row's highest logits and their tokens, (N, count) each, and the log of the sum over all, (N, 1).
+
+        Some tokens at a time: no row is ever whole, and what is computed stays in the cache. Those `banned` count in
+        the sum, and are the last to be among the highest.
+        """
+        prepared = self.prepare(hidden)
+        first, sums, values, tokens = 0, [], [], []
+        for panel in self.panels or [partial(F.linear, weight=weight, bias=bias) for weight, bias in self._cut()]:
+            logits = panel(prepared).float()
+            sums.append(logits.logsumexp(dim=-1))
+            logits[:, [token - first for token in banned if first <= token < first + logits.shape[1]]] = -torch.inf
+            best, places = logits.topk(min(count, logits.shape[1]))
+            values.append(best)
+            tokens.append(places + first)
+            first += logits.shape[1]
+        best, places = torch.cat(values, dim=1).topk(min(count, first))
+        return best, torch.cat(tokens, dim=1).gather(1, places), torch.stack(sums).logsumexp(dim=0).unsqueeze(1)
 
 
 def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:

@@ -77,10 +77,6 @@ class Halved(nn.Module):
         return logits.scatter_(1, highest, exact if self.bias is None else exact + self.bias[highest])
 
 
-PANEL = 4096
-"""Features of a rounded map that are computed at once: whole numbers become real ones while they are in the cache."""
-
-
 class Rounded(nn.Module):
     """`nn.Linear` in 8-bit integers, for reading alone: (…, W) → (…, V).
 
@@ -91,16 +87,13 @@ class Rounded(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
         self.scales, whole = _rounded(weight.detach(), 63)  # (V, 1), (V, W)
-        self.panels = [part.T.clone(memory_format=torch.contiguous_format) for part in torch.split(whole, PANEL)]
+        self.matrix = whole.T.clone(memory_format=torch.contiguous_format)
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:
         """Map states, nearly as `F.linear` does."""
         scales, whole = _rounded(x.flatten(0, -2), 127)
-        out = x.new_empty(len(whole), len(self.scales))
-        parts, own_scales = torch.split(out, PANEL, dim=1), torch.split(self.scales, PANEL)
-        for panel, part, own in zip(self.panels, parts, own_scales, strict=True):
-            part.copy_(torch._int_mm(whole, panel)).mul_(scales).mul_(own.T)
+        out: Tensor = torch._int_mm(whole, self.matrix).float().mul_(scales).mul_(self.scales.T)
         if self.bias is not None:
             out += self.bias
         return out.view(*x.shape[:-1], -1)
