@@ -19,8 +19,8 @@ def tokenizer(
 ) -> Tokenizer:
     """Train a tokenizer on text files and save it at `out`.
 
-    With `lowercase` it reads everything in lower case: few labels then teach a word once, not twice; what a
-    model writes through it is in lower case, too.
+    With `lowercase` it reads everything in lower case: *Excellent* and *excellent* are one word, and what a model
+    writes through it is in lower case, too.
     """
     out = Path(out)
     if not texts:

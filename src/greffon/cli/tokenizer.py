@@ -19,7 +19,7 @@ class Args:
     vocabulary: int = 8000
     """Tokens in all, special ones included."""
     lowercase: bool = False
-    """Read every text in lower case: better with few labels; what is generated is in lower case, too."""
+    """Read every text in lower case: Excellent and excellent are one word; what is generated is in lower case, too."""
     text_column: str = "text"
     """The column with the text, in files that have columns."""
     force: bool = False
