@@ -17,6 +17,16 @@ def test_pretraining_could_not_be_told_apart():
     assert "pretrained, cannot be told apart from TF-IDF + logistic regression: +0.5 points" in said
 
 
+def test_a_small_p_beside_an_interval_around_zero_is_explained():
+    results = simulated({"pretrained": 0.85, "scratch": 0.8}, tfidf=0.8)
+    entry = results["differences"][0]
+    assert (entry["a"], entry["b"]) == ("pretrained", "scratch")
+    entry |= {"interval": [-0.01, 0.11], "p": 0.004}
+    assert "95 % interval −1.0 to 11.0, p = 0.004 for these seeds alone, 3 seeds" in verdict(results)
+    entry |= {"interval": [0.01, 0.09]}
+    assert "p = 0.004, 3 seeds" in verdict(results)
+
+
 def test_pretraining_hurt_and_the_best_arm_is_scratch():
     said = verdict(simulated({"pretrained": 0.7, "scratch": 0.85}, tfidf=0.6))
     assert said.startswith("Pretraining hurt: −15.0 points against scratch (95 % interval −")

@@ -88,10 +88,10 @@ def classifier(run: str | Path | Run) -> Run:
     """Open a run that classifies, or say why it does not."""
     run = Run.open(run)
     if run.recipe.objective != "classify":
-        raise UserError(
-            f"{run.path} is a {run.recipe.objective} run, no classifier; fine-tune it first with "
-            f"`greffon finetune {run.path} --train F --valid F --out RUN`"
-        )
+        remedy = f"fine-tune it first with `greffon finetune {run.path} --train F --valid F --out RUN`"
+        if run.recipe.objective == "seq2seq":
+            remedy = f"it translates: `greffon translate {run.path} TEXT`"
+        raise UserError(f"{run.path} is a {run.recipe.objective} run, no classifier; {remedy}")
     return run
 
 

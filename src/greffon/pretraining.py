@@ -245,9 +245,10 @@ def make_recipe(
         if objective == "masked" and "mask" in loaded.absent:
             raise UserError(f"{tokenizer}: this tokenizer has no [MASK]; choose another one for --objective masked")
         if not loaded.lossless:
+            why = "reads everything in lower case" if loaded.lowercase else "lacks a byte fallback, or drops spaces"
             warnings.warn(
-                f"{tokenizer} does not give every text back as it was (it lacks a byte fallback, or drops spaces or "
-                "capitals): what it loses cannot be generated, and bits per byte are only comparable among its runs",
+                f"{tokenizer} does not give every text back as it was (it {why}): what it loses cannot be generated, "
+                "and bits per byte are only comparable among its own runs",
                 stacklevel=2,
             )
     masking = _masking(objective, settings, origin)

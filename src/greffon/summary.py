@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from greffon.config import Recipe
+from greffon.errors import UserError
 from greffon.ledger import params_of_run
 from greffon.run import Run
 
@@ -28,6 +29,7 @@ class Summary:
     changed: str
     recipe: Recipe
     finished: bool  # which early stopping can be before all steps are done
+    lowercase: bool  # whether its tokenizer reads everything so
 
 
 def show(run: str | Path | Run) -> Summary:
@@ -50,7 +52,15 @@ def show(run: str | Path | Run) -> Summary:
         changed=time.strftime("%Y-%m-%d %H:%M", time.localtime(newest)),
         recipe=recipe,
         finished=run.finished,
+        lowercase=_lowercase(run),
     )
+
+
+def _lowercase(run: Run) -> bool:
+    try:
+        return run.has_tokenizer and run.tokenizer.lowercase
+    except UserError:  # a damaged run can still be looked at
+        return False
 
 
 def _changed(file: Path) -> float:

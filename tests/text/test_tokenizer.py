@@ -293,6 +293,8 @@ def test_in_lower_case_capitals_are_no_other_words(texts: list[str]) -> None:
 def test_lower_case_is_kept_in_the_file(tmp_path: Path) -> None:
     made = Tokenizer.train(CAPITALS, 280, lowercase=True)
     assert made.kind == "bpe"
+    assert made.lowercase
     assert not made.lossless
+    assert not Tokenizer.train(CAPITALS, 280).lowercase
     assert_same(Tokenizer.load(made.save(tmp_path / "lower.json")), made)
     assert made.digest != Tokenizer.train([text.lower() for text in CAPITALS], 280).digest

@@ -47,7 +47,7 @@ def main(words: Sequence[str]) -> None:
         ),
         "masking": _masking(summary.recipe.masking),
         "parameters": f"{summary.parameters:,}",
-        "vocabulary": f"{summary.vocabulary:,} tokens",
+        "vocabulary": f"{summary.vocabulary:,} tokens{', all in lower case' * summary.lowercase}",
         "text": ", ".join(summary.data),
         "labels": ", ".join(summary.labels),
         "from": summary.recipe.origin,

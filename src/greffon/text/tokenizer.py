@@ -77,6 +77,11 @@ class Tokenizer:
         return all(self.decode(self.encode(text)) == text for text in ("Où ? Là.", " a  b\n", "☃ \U0001f389 ẞ"))
 
     @property
+    def lowercase(self) -> bool:
+        """Whether it reads capitals as small letters."""
+        return self.encode("Été À Paris") == self.encode("été à paris")
+
+    @property
     def backend(self) -> Backend:
         """The library behind it, and its files."""
         return self._backend
