@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -139,7 +141,11 @@ def test_a_body_in_whole_numbers_computes_nearly_the_same() -> None:
     assert (found - wanted).norm() / wanted.norm() < 0.05
 
 
-WAYS = {"plain": lambda head: None, "packed": VocabularyHead.pack_panels, "rounded": VocabularyHead.round}
+WAYS = {
+    "plain": lambda head: None,
+    "packed": partial(VocabularyHead.pack, panels=True),
+    "rounded": VocabularyHead.round,
+}
 
 
 @pytest.mark.parametrize("way", ["plain", pytest.param("packed", marks=here), pytest.param("rounded", marks=rounds)])
@@ -162,3 +168,22 @@ def test_the_highest_are_those_of_all_tokens(
         logits[:, banned] = -torch.inf
         torch.testing.assert_close(values, logits.topk(min(count, vocabulary)).values)
         torch.testing.assert_close(values, logits.gather(1, tokens))
+
+
+@halves
+def test_the_highest_of_a_few_rows_are_read_in_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "VAST", 1)
+    monkeypatch.setattr(packed, "LARGE", 1)
+    monkeypatch.setattr(heads, "PANEL", 16)
+    torch.manual_seed(0)
+    head, x = VocabularyHead(8, 90), torch.randn(FEW + 1, 8)
+    with torch.inference_mode():
+        exact = F.linear(x, head.weight, head.bias)
+        head.pack(panels=True)
+        for rows in (x, x[:FEW]):
+            values, tokens, total = head.highest(rows, 3)
+            torch.testing.assert_close(values, exact[: len(rows)].topk(3).values)
+            assert torch.equal(tokens, exact[: len(rows)].topk(3).indices)
+            off = (total - exact[: len(rows)].logsumexp(dim=1, keepdim=True)).abs()
+            assert (off < (1e-3 if len(rows) <= FEW else 1e-5)).all()
+        assert not torch.equal(head.highest(x[:FEW], 3)[2], head.highest(x, 3)[2][:FEW])  # the others are rounded

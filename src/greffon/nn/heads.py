@@ -61,20 +61,17 @@ class VocabularyHead(nn.Module):
         if tied is None:
             nn.init.normal_(self.weight, std=width**-0.5)
 
-    def pack(self) -> None:
-        """Lay the matrix out for reading alone, where that makes it faster."""
-        if can_pack(self.weight):
+    def pack(self, *, panels: bool = False) -> None:
+        """Lay the matrix out for reading alone, where that makes it faster; in panels for `highest`."""
+        if can_pack(self.weight) and panels:
+            self.panels = [Packed(*panel) for panel in self._cut()]
+        elif can_pack(self.weight):
             self.packed = Packed(self.weight, self.bias)
         if can_halve(self.weight):
             self.halved = Halved(self.weight, self.bias)
 
-    def pack_panels(self) -> None:
-        """Lay the matrix out some tokens at a time, for `highest`, where that makes it faster."""
-        if can_pack(self.weight):
-            self.panels = [Packed(*panel) for panel in self._cut()]
-
     def round(self) -> None:
-        """Turn the matrix into 8-bit integers, some tokens at a time."""
+        """Turn the matrix into 8-bit integers, in panels."""
         self.panels = [Rounded(*panel) for panel in self._cut()]
 
     def _cut(self) -> list[tuple[Tensor, Tensor | None]]:
@@ -91,14 +88,16 @@ class VocabularyHead(nn.Module):
         out: Tensor = self.transform(hidden)
         return out
 
+    def _for_few(self, prepared: Tensor) -> Halved | None:
+        """Return what serves so few rows that reading the matrix is all the work."""
+        return self.halved if prepared.ndim == 2 and len(prepared) <= FEW else None
+
     def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
         prepared = self.prepare(hidden)
-        if self.halved is not None and prepared.ndim == 2 and len(prepared) <= FEW:
-            few: Tensor = self.halved(prepared)
-            return few
-        if self.packed is not None:
-            out: Tensor = self.packed(prepared)
+        whole = self._for_few(prepared) or self.packed
+        if whole is not None:
+            out: Tensor = whole(prepared)
             return out
         if self.panels:
             return torch.cat([panel(prepared) for panel in self.panels], dim=-1)
@@ -112,8 +111,10 @@ class VocabularyHead(nn.Module):
         """
         prepared = self.prepare(hidden)
         first, sums, values, tokens = 0, [], [], []
-        for panel in self.panels or [partial(F.linear, weight=weight, bias=bias) for weight, bias in self._cut()]:
-            logits = panel(prepared).float()
+        few = self._for_few(prepared)
+        plain = (partial(F.linear, weight=weight, bias=bias) for weight, bias in self._cut())
+        for panel in self.panels or plain if few is None else [few]:
+            logits: Tensor = panel(prepared).float()
             sums.append(logits.logsumexp(dim=-1))
             logits[:, [token - first for token in banned if first <= token < first + logits.shape[1]]] = -torch.inf
             best, places = logits.topk(min(count, logits.shape[1]))

@@ -36,10 +36,7 @@ class Model(nn.Module):
         """Lay the large maps out for reading token by token; afterwards the model is for reading alone."""
         pack_maps(self)
         if isinstance(self.head, VocabularyHead):
-            if isinstance(self.body, EncoderDecoder):  # a search asks for the highest alone
-                self.head.pack_panels()
-            else:
-                self.head.pack()
+            self.head.pack(panels=isinstance(self.body, EncoderDecoder))  # a search asks for the highest tokens alone
 
     def round(self) -> None:
         """Let the body and a vocabulary head compute in 8-bit integers; afterwards the model is for reading alone."""
