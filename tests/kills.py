@@ -242,7 +242,8 @@ class Stage:
 
     def _arms(self, out: Path) -> dict[Path, int]:
         """The arms of a comparison, and how far each has come."""
-        return {file.parent: self._reached(file.parent) for file in (out / "arms").rglob("recipe.json")}
+        # No deeper: checkpoints come and go while one looks.
+        return {file.parent: self._reached(file.parent) for file in (out / "arms").glob("*/*/recipe.json")}
 
     def _reached(self, out: Path) -> int:
         return max((e["step"] for e in Run.open(out).metrics()), default=0) if (out / "recipe.json").exists() else 0
