@@ -32,7 +32,7 @@ class Args:
     backend: Backend = "torch"
     """What translates: torch, or the faster ctranslate2, into which the run is converted once."""
     int8: bool = False
-    """Compute in 8-bit integers: faster, with slightly other results; `evaluate --int8` tells what it costs."""
+    """Compute in 8-bit integers: faster with many sentences or a large model, with slightly other results."""
     json: bool = False
     """Print one JSON object a line."""
 
