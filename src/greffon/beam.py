@@ -125,7 +125,9 @@ def search_batch(
     return [ending.best for ending in endings]
 
 
-def _continuations(head: VocabularyHead, hidden: Tensor, sums: Tensor, banned: Sequence[int]) -> tuple[Tensor, ...]:
+def _continuations(
+    head: VocabularyHead, hidden: Tensor, sums: Tensor, banned: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the 2 K best continuations of each sentence: summed log-probability, beam and token, (N, 2 K) each.
 
     They are among the 2 K best of each beam.

@@ -103,6 +103,12 @@ class VocabularyHead(nn.Module):
             return torch.cat([panel(prepared) for panel in self.panels], dim=-1)
         return F.linear(prepared, self.weight, self.bias)
 
+    def _panels_for(self, prepared: Tensor) -> Sequence[Callable[[Tensor], Tensor]]:
+        """Return what computes the logits, some tokens at a time."""
+        if (few := self._for_few(prepared)) is not None:
+            return [few]
+        return self.panels or [partial(F.linear, weight=weight, bias=bias) for weight, bias in self._cut()]
+
     def highest(self, hidden: Tensor, count: int, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor, Tensor]:
         """Return each row's highest logits and their tokens, (N, count) each, and the log of the sum over all, (N, 1).
 
@@ -111,10 +117,8 @@ class VocabularyHead(nn.Module):
         """
         prepared = self.prepare(hidden)
         first, sums, values, tokens = 0, [], [], []
-        few = self._for_few(prepared)
-        plain = (partial(F.linear, weight=weight, bias=bias) for weight, bias in self._cut())
-        for panel in self.panels or plain if few is None else [few]:
-            logits: Tensor = panel(prepared).float()
+        for panel in self._panels_for(prepared):
+            logits = panel(prepared).float()
             sums.append(logits.logsumexp(dim=-1))
             logits[:, [token - first for token in banned if first <= token < first + logits.shape[1]]] = -torch.inf
             best, places = logits.topk(min(count, logits.shape[1]))
