@@ -215,7 +215,7 @@ class Stage:
                 found.kills.append(f"{kind.name} after {wanted} steps of all arms")
             time.sleep(1.0)  # the others have heard of it
             for arm, reached in self._arms(out).items():
-                if (arm / "predictions.json").exists():
+                if (arm / "chances.json").exists():
                     status = (arm / "model.safetensors").stat()
                     kept[arm] = (status.st_ino, status.st_mtime_ns)
                 else:
@@ -223,7 +223,7 @@ class Stage:
         self.finish([*self.words("compare", out), *seeds])
         for arm in self._arms(whole):
             other = out / arm.relative_to(whole)
-            for name in ("model.safetensors", "predictions.json"):
+            for name in ("model.safetensors", "chances.json"):
                 if (arm / name).read_bytes() != (other / name).read_bytes():
                     found.mismatches.append(f"{arm.relative_to(whole)}/{name}")
             wanted_losses, found_losses = (fingerprint(Run.open(path))["losses"] for path in (arm, other))

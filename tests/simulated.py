@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from greffon.results import EpochScore, SeedOutcome, assemble
+from greffon.together import Together
 from greffon.yardstick import Yardstick
 
 LABELS = ("negative", "positive")
@@ -35,6 +36,7 @@ def simulated(
     overlap: frozenset[int] = frozenset(),
     texts: Sequence[str] | None = None,
     label_curve: bool = True,
+    together: Mapping[str, float] | None = None,
     **data: Any,
 ) -> dict[str, Any]:
     """Results as `compare` would write them, with the accuracies asked for."""
@@ -56,9 +58,18 @@ def simulated(
         settings={"seeds": seeds, "epochs": 6},
         versions={"greffon": "0.1.0"},
         label_curve=dict.fromkeys([*arms, "tfidf", "majority"], points) if label_curve else None,
+        together={
+            name: [_both(outcome(gold, accuracy, seed), accuracy) for seed in range(seeds)]
+            for name, accuracy in (together or {}).items()
+        },
     )
+
+
+def _both(found: SeedOutcome, valid: float) -> Together:
+    """The same answers, given together with TF-IDF."""
+    return Together((0.5, 1.5), valid, [LABELS.index(label) for label in found.predictions], found.probabilities)
 
 
 def _yardstick(name: str, c: float | None, predictions: list[str]) -> Yardstick:
     n = len(predictions)
-    return Yardstick(name, c, 0.68, predictions, [[0.7, 0.3]] * n, list(LABELS), 1.5)
+    return Yardstick(name, c, 0.68, predictions, [[0.7, 0.3]] * n, list(LABELS), 1.5, [])

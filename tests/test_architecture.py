@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 
 LAYERS = [
-    {"errors", "runtime", "files", "randomness", "statistics", "likeness", "stopping", "sharding"},
+    {"errors", "runtime", "files", "randomness", "statistics", "likeness", "stopping", "sharding", "together"},
     {"config", "bleu", "locks", "device"},
     {"text", "nn", "lint", "yardstick", "verdict", "drawing", "health", "costs"},
     {"objectives", "recipes"},

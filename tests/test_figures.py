@@ -44,6 +44,14 @@ def test_accuracy_figure_says_what_it_shows():
     assert {"mean of 3 seeds", "band: range over seeds", "epoch chosen on validation"} <= words
 
 
+def test_a_body_and_tfidf_together_are_a_line_in_its_colour():
+    figure = accuracy_figure(simulated(together={"pretrained": 0.93}))
+    assert "pretrained + TF-IDF  93.0 %" in {text.get_text() for text in visible_texts(figure)}
+    (axes,) = figure.axes
+    curve, line = (next(line for line in axes.lines if max(line.get_ydata()) == height) for height in (90, 93))
+    assert line.get_color() == curve.get_color()
+
+
 def test_curves_start_at_epoch_0_and_chosen_epochs_are_ringed():
     results = simulated()
     results["arms"]["pretrained"]["chosen_epoch"] = [2, 5, 5]

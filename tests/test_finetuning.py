@@ -263,7 +263,7 @@ def test_compare_reports_and_does_not_train_twice(
 
     made = compare()
     results = json.loads((made.path / "results.json").read_text())
-    assert set(results["arms"]) == {"scratch", "pretrained", "frozen", "tfidf", "majority"}
+    assert set(results["arms"]) == {"scratch", "pretrained", "pretrained + tfidf", "frozen", "tfidf", "majority"}
     for name in ("scratch", "pretrained"):
         arm = results["arms"][name]
         assert [point["epoch"] for point in arm["curve"]] == [0, 1, 2]

@@ -245,7 +245,14 @@ def test_several_bodies_are_compared_in_one_report(
     results = json.loads((made.path / "results.json").read_text())
     bodies = ["causal", "masked", "pairs"]
     fresh = ["scratch", "scratch masked", "scratch masked"]  # both look both ways
-    assert set(results["arms"]) == {*fresh, *bodies, *(f"frozen {b}" for b in bodies), "tfidf", "majority"}
+    assert set(results["arms"]) == {
+        *fresh,
+        *bodies,
+        *(f"frozen {b}" for b in bodies),
+        *(f"{b} + tfidf" for b in bodies),
+        "tfidf",
+        "majority",
+    }
     assert results["scratch"] == dict(zip(bodies, fresh, strict=True))
     measured = {(d["a"], d["b"]) for d in results["differences"]}
     assert {*zip(bodies, fresh, strict=True)} <= measured

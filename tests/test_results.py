@@ -19,7 +19,7 @@ def run(predictions, probabilities=(0.9, 0.8, 0.7, 0.6), curve=None, chosen=1):
 
 
 def small(arms, overlap=frozenset(), tfidf=(N, P, N, N), scratch=None):
-    yardstick = Yardstick("TF-IDF + logistic regression", 1.0, 0.5, list(tfidf), [[0.6, 0.4]] * 4, [N, P], 0.2)
+    yardstick = Yardstick("TF-IDF + logistic regression", 1.0, 0.5, list(tfidf), [[0.6, 0.4]] * 4, [N, P], 0.2, [])
     return assemble(
         arms,
         {"tfidf": yardstick},

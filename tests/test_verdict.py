@@ -71,6 +71,26 @@ def test_a_frozen_body_is_not_passed_over():
         assert ("TF-IDF + logistic regression beats both: use that" in said) == advised
 
 
+def test_a_body_and_tfidf_together_are_held_against_tfidf():
+    arms = {"pretrained": 0.7, "scratch": 0.6}
+    said = verdict(simulated(arms, tfidf=0.8, together={"pretrained": 0.9}))
+    assert "beats both (10.0 points above pretrained" in said, "no advice to use less than the best"
+    assert "Together, pretrained and TF-IDF beat TF-IDF alone: 90.0 %, +10.0 points (95 % interval " in said
+    said = verdict(simulated(arms, tfidf=0.8, together={"pretrained": 0.805}))
+    assert "beats both: use that" in said
+    assert "Together, pretrained and TF-IDF are as good as TF-IDF alone: 80.5 %, +0.5 points (95 % interval −" in said
+    said = verdict(simulated(arms, tfidf=0.8, together={"pretrained": 0.7}))
+    assert "Together, pretrained and TF-IDF fall behind TF-IDF alone: 70.0 %, −10.0 points" in said
+    assert "Together" not in verdict(simulated())
+
+
+def test_of_several_bodies_the_best_together_with_tfidf_is_told():
+    arms = {"scratch": 0.6, "causal": 0.7, "masked": 0.75}
+    said = verdict(simulated(arms, tfidf=0.7, together={"causal": 0.9, "masked": 0.8}))
+    assert "Together, causal and TF-IDF beat" in said
+    assert "Together, masked" not in said
+
+
 def test_the_best_arm_is_chosen_on_validation_not_on_test():
     results = simulated({"pretrained": 0.9, "scratch": 0.8}, tfidf=0.7)
     results["arms"]["scratch"]["valid_accuracy"]["mean"] = 0.99

@@ -24,9 +24,12 @@ from greffon.results import EpochScore, SeedOutcome
 from greffon.run import Run, read_json, write_json
 from greffon.runtime import available_cores
 from greffon.text.splits import load_splits
+from greffon.together import Chances
 from greffon.train import Interrupted
 from greffon.train import train as carry_out
 
+CHANCES = "chances.json"
+"""How likely one training found each label, text by text: what it leaves beside its weights, and last."""
 TOLD = (
     *("optimiser", "rate", "matrix_rate", "weight_decay", "rows", "warmup", "decay", "patience", "average"),
     *("dropout", "context", "pooling", "words", "head_dropout", "adversarial", "inner"),
@@ -115,15 +118,16 @@ class _Worker:
 
 
 def train_arm(path: str) -> bool:
-    """Train one arm and keep its test predictions; False if it was interrupted. Runs in a process."""
+    """Train one arm and keep its predictions; False if it was interrupted. Runs in a process."""
     if _Worker.stopped:
         return False
     _Worker.busy = True
     try:
         run = Run.open(path)
         carry_out(run, quiet=True)
-        examples = load_splits(run.recipe.data).test
-        write_json(run.path / "predictions.json", {"test": probabilities(run, examples).tolist()})
+        splits = load_splits(run.recipe.data)
+        parts = {"valid": splits.valid, "test": splits.test}
+        write_json(run.path / CHANCES, {name: probabilities(run, part).tolist() for name, part in parts.items()})
         run.drop_checkpoints()
     except KeyboardInterrupt:
         _Worker.stopped = True
@@ -154,7 +158,7 @@ def _deaf() -> Iterator[None]:
 
 def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]) -> None:
     """Train the arms that are not finished, some side by side."""
-    waiting = [arm for arm in arms if not (arm.run.path / "predictions.json").is_file()]
+    waiting = [arm for arm in arms if not (arm.run.path / CHANCES).is_file()]
     if len(waiting) < len(arms):
         tell(f"{len(arms) - len(waiting)} of {len(arms)} trainings are finished already")
     cores = available_cores()
@@ -227,6 +231,12 @@ def alike(descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in first.items() if all(other[name] == value for other in others)}
 
 
+def chances_of(arm: Arm) -> dict[str, Chances]:
+    """Read back how likely one training found each label, of the texts for validation and for the test."""
+    chances: dict[str, Chances] = read_json(arm.run.path / CHANCES)
+    return chances
+
+
 def outcome(arm: Arm) -> SeedOutcome:
     """Read back what one training reached."""
     recipe = arm.run.recipe
@@ -241,7 +251,7 @@ def outcome(arm: Arm) -> SeedOutcome:
         for entry in arm.run.metrics()
         if "held_out" in entry
     ]
-    chances = read_json(arm.run.path / "predictions.json")["test"]
+    chances = chances_of(arm)["test"]
     picked = [max(range(len(row)), key=row.__getitem__) for row in chances]
     return SeedOutcome(
         seed=arm.seed,

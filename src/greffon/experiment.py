@@ -2,7 +2,7 @@
 
     OUT/
       comparison.json   what was asked for; another question needs another directory, or --force
-      arms/ARM/…        one Run for each seed (and number of labels), with its test predictions
+      arms/ARM/…        one Run for each seed (and number of labels), with its predictions (chances.json)
       results.json      every figure of the report (its schema: report.py)
       report.html       the report, self-contained
       accuracy.png      accuracy against epoch; labels.png, accuracy against labels, if asked for
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from greffon.arms import Arm, alike, make_arms, outcome, train_all, trained_by
+from greffon.arms import Arm, alike, chances_of, make_arms, outcome, train_all, trained_by
 from greffon.config import Data, Recipe
 from greffon.embedding import embed
 from greffon.errors import UserError
@@ -37,6 +37,7 @@ from greffon.run import Run, read_json, write_json
 from greffon.statistics import accuracy_interval
 from greffon.text.corpora import Labelled
 from greffon.text.splits import Splits, load_splits
+from greffon.together import TOGETHER, Together, together
 from greffon.verdict import SCRATCH, is_scratch
 from greffon.yardstick import FROZEN, Yardstick, frozen, frozen_name, majority, tfidf
 
@@ -163,11 +164,15 @@ def name_sources(runs: Sequence[Run]) -> dict[str, Run]:
     if len(runs) == 1:
         return {"pretrained": runs[0]}
     named = {run.name: run for run in runs}
-    taken = [name for name in named if name in RESERVED or name.startswith(FROZEN) or is_scratch(name)]
+    taken = [
+        name
+        for name in named
+        if name in RESERVED or name.startswith(FROZEN) or name.endswith(TOGETHER) or is_scratch(name)
+    ]
     if len(named) < len(runs) or taken:
         raise UserError(
-            f"runs that are compared need names of their own, other than {', '.join(sorted(RESERVED))}, {SCRATCH} … "
-            f"and {FROZEN} …; rename a directory"
+            f"runs that are compared need names of their own, other than {', '.join(sorted(RESERVED))}, {SCRATCH} …, "
+            f"{FROZEN} … and …{TOGETHER}; rename a directory"
         )
     return named
 
@@ -244,6 +249,19 @@ def classical(splits: Splits, bodies: Mapping[str, Vectors]) -> dict[str, Yardst
     return found
 
 
+def answer_together(arms: Sequence[Arm], tfidf: Yardstick, splits: Splits) -> dict[str, list[Together]]:
+    """Let each pretrained body answer together with TF-IDF, seed by seed: is there more in it than the words?"""
+    assert tuple(tfidf.labels) == splits.labels, "one order of the classes"
+    gold = [splits.labels.index(example.label) for example in splits.valid]
+    found: dict[str, list[Together]] = {}
+    for arm in arms:
+        if not (arm.labels or is_scratch(arm.name)):
+            chances = chances_of(arm)
+            valid, test = (chances["valid"], tfidf.valid_probabilities), (chances["test"], tfidf.probabilities)
+            found.setdefault(arm.name, []).append(together(valid, gold, test))
+    return found
+
+
 def gather(
     arms: Sequence[Arm],
     bodies: Mapping[str, Vectors],
@@ -297,4 +315,5 @@ def gather(
         },
         label_curve=curve or None,
         scratch=own,
+        together=answer_together(arms, yardsticks[0]["tfidf"], splits),
     )

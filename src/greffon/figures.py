@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from greffon.drawing import LINES, Name, Style, canvas, finish, inks, pad, save
-from greffon.verdict import is_scratch
+from greffon.together import TOGETHER
+from greffon.verdict import is_scratch, shown
 from greffon.yardstick import FROZEN, frozen_name
 
 if TYPE_CHECKING:
@@ -90,13 +91,17 @@ def _styles(arms: dict[str, Any]) -> Iterator[tuple[str, Style]]:
     fresh = [name for name in arms if is_scratch(name)]
     fixed = {name: replace(_SCRATCH, marker=marker) for name, marker in zip(fresh, itertools.cycle("sDv^"))}
     fixed |= {"tfidf": _TFIDF, "majority": _MAJORITY}
-    bodies = [name for name in arms if name not in fixed and not name.startswith(FROZEN)]
+    bodies = [
+        name for name in arms if name not in fixed and not name.startswith(FROZEN) and not name.endswith(TOGETHER)
+    ]
     for index, name in enumerate(bodies):
         style = _PRETRAINED[index % len(_PRETRAINED)]
         yield name, style
         # A frozen body is drawn as its own, thin and dotted.
         if (still := frozen_name(name)) in arms:
             yield still, replace(style, marker=".", dashes=(0, (1, 2.5)), weight=1.1)
+        if (both := name + TOGETHER) in arms:  # its colour, and the dashes of TF-IDF
+            yield both, replace(style, marker=_TFIDF.marker, dashes=_TFIDF.dashes, weight=_TFIDF.weight)
     yield from ((name, style) for name, style in fixed.items() if name in arms)
 
 
@@ -119,7 +124,7 @@ def _ring(colour: str) -> dict[str, Any]:
 def _name(name: str, style: Style, dark: bool, y: float, value: float, marked: bool) -> Name:
     from matplotlib.lines import Line2D
 
-    text = f"{_shorten({'tfidf': 'TF-IDF'}.get(name, name))}  {value:.1f} %"
+    text = f"{_shorten(shown(name))}  {value:.1f} %"
     marker = style.marker if marked else ""
     return Name(y, text, Line2D([], [], **style.line(dark), marker=marker, markersize=4, label=text))
 

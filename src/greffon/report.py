@@ -4,12 +4,13 @@ The schema (accuracies and differences are shares between 0 and 1):
 
     arms         {name: arm}; names: scratch (and scratch NAME, where the run NAME has another form), pretrained
                  (or the runs' names), frozen (or frozen NAME: logistic regression on the body's vectors), tfidf,
-                 majority
-      kind             "neural" or "classical"
+                 majority, pretrained + tfidf (or NAME + tfidf: both together)
+      kind             "neural", "classical" or "together"
       test_accuracy    {mean, interval: [low, high], by_seed: […]}
       valid_accuracy   the same; interval is null, because epoch and C were chosen for this figure
       macro_f1         mean over seeds
-      chosen_epoch     [one for each seed], empty for classical arms
+      chosen_epoch     [one for each seed], empty for other than neural arms
+      weights          [[of the body, of TF-IDF] for each seed], of arms that answer together
       parameters       number or null
       seconds          [one for each seed]
       curve            [{epoch, valid, test, valid_range: [low, high], test_range, seeds}] from epoch 0;
@@ -36,6 +37,8 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from greffon.figures import accuracy_figure, labels_figure
 from greffon.page import Html, cards, confusion_table, forest, page, picture, section, table, tag
 from greffon.verdict import (
@@ -45,6 +48,7 @@ from greffon.verdict import (
     p_value,
     percent,
     points,
+    shown,
     verdict,
     verdict_sentences,
 )
@@ -54,7 +58,6 @@ __all__ = ["report", "verdict"]
 
 _EXCERPT = 280
 _WIDE, _NARROW = 8.0, 4.1  # inches
-_NAMES = {"tfidf": "TF-IDF", "majority": "majority class"}
 
 
 def report(results: Results) -> str:
@@ -105,7 +108,7 @@ def _arms(results: Results) -> Html:
         low, high = arm["test_accuracy"]["interval"]
         parameters = arm["parameters"]
         row: list[object] = [
-            _NAMES.get(name, name),
+            shown(name),
             percent(arm["test_accuracy"]["mean"]),
             f"{100 * low:.1f} to {100 * high:.1f}",
             f"{arm['macro_f1']:.3f}",
@@ -119,6 +122,13 @@ def _arms(results: Results) -> Html:
     note = "Neural accuracies are means over the seeds; the time is the mean cost of one run."
     if any(name.startswith(FROZEN) for name in results["arms"]):
         note += " Frozen: logistic regression on the vectors that the body makes of the texts before any fine-tuning."
+    both = {name: np.mean(arm["weights"], axis=0) for name, arm in results["arms"].items() if "weights" in arm}
+    if both:
+        told = "; ".join(f"{shown(name)} {body:.2f} and {words:.2f}" for name, (body, words) in both.items())
+        note += (
+            " A body and TF-IDF together: the logarithms of their probabilities are summed, with weights that have the "
+            f"lowest loss on validation ({told}, mean over the seeds)."
+        )
     bodies = results.get("pretraining", {})
     if len(set(results["scratch"].values())) > 1:
         told = ", ".join(f"{own} for {name}" for name, own in results["scratch"].items())
@@ -141,7 +151,7 @@ def _differences(results: Results) -> Html:
         low, high = entry["interval"]
         rows.append(
             [
-                f"{_NAMES.get(entry['a'], entry['a'])} − {_NAMES.get(entry['b'], entry['b'])}",
+                f"{shown(entry['a'])} − {shown(entry['b'])}",
                 f"{points(entry['mean'], signed=True)} points",
                 forest(entry["mean"], low, high, reach),
                 f"{points(low)} to {points(high)}",
@@ -184,7 +194,7 @@ def _label_curve(results: Results) -> Html:
     rows = []
     for name, curve in curves.items():
         means = {point["labels"]: percent(point["mean"]) for point in curve}
-        rows.append([_NAMES.get(name, name), *(means.get(size, "–") for size in sizes)])
+        rows.append([shown(name), *(means.get(size, "–") for size in sizes)])
     return tag(
         "section",
         _figure(labels_figure, results, "Test accuracy against the number of labelled training texts"),
@@ -210,7 +220,7 @@ def _classes(results: Results) -> Html:
         matrix = confusion_table(results["labels"], arm["confusion"])
         # Up to four classes both tables fit side by side.
         kind = "pair" if len(results["labels"]) <= 4 else ""
-        parts.append(tag("h3", _NAMES.get(name, name)))
+        parts.append(tag("h3", shown(name)))
         parts.append(tag("div", tag("div", scores), tag("div", matrix), kind=kind))
     note = "Neural arms: the predictions of all seeds together; confusion counts are summed over the seeds."
     return section("Class by class", *parts, tag("p", note, kind="note"))
@@ -222,7 +232,7 @@ def _mistakes(results: Results) -> Html:
         if name == "majority" or not arm["mistakes"]:
             continue
         quotes = [_mistake(mistake, len(arm["test_accuracy"]["by_seed"])) for mistake in arm["mistakes"]]
-        parts.append(tag("details", tag("summary", _NAMES.get(name, name)), *quotes))
+        parts.append(tag("details", tag("summary", shown(name)), *quotes))
     return section("The most confident mistakes", *parts) if parts else Html("")
 
 

@@ -19,6 +19,7 @@ from greffon.statistics import (
     paired_difference,
     per_class,
 )
+from greffon.together import TOGETHER, Together
 from greffon.verdict import SCRATCH, Results, is_scratch, verdict
 from greffon.yardstick import Yardstick
 
@@ -62,15 +63,18 @@ def assemble(
     label_curve: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     pretraining: Mapping[str, float | None] | None = None,
     scratch: Mapping[str, str] | None = None,
+    together: Mapping[str, Sequence[Together]] | None = None,
 ) -> Results:
     """Everything that `results.json` holds.
 
     `overlap` are the test texts that also stand in train; `scratch` says which scratch arm has the form of each
-    pretrained one.
+    pretrained one, `together` what pretrained ones answer together with TF-IDF.
     """
     scratch = {name: (scratch or {}).get(name, SCRATCH) for name in arms if not is_scratch(name)}
     answers = {name: [outcome.predictions for outcome in outcomes] for name, outcomes in arms.items()}
     answers |= {name: [yardstick.predictions] for name, yardstick in classical.items()}
+    both = {name + TOGETHER: found for name, found in (together or {}).items()}
+    answers |= {name: [[labels[i] for i in each.predictions] for each in found] for name, found in both.items()}
     correct = {name: correctness(predictions, gold) for name, predictions in answers.items()}
     results: Results = {"verdict": "", "arms": {}}
     for name, outcomes in arms.items():
@@ -88,7 +92,18 @@ def assemble(
             | _fitting(yardstick)
             | {"mistakes": _mistakes([(yardstick.predictions, confidence)], gold, test_texts)}
         )
-    results["differences"] = _differences(correct, list(arms), scratch)
+    for name, found in both.items():
+        results["arms"][name] = (
+            {"kind": "together"}
+            | _scores(answers[name], correct[name], gold, labels, overlap)
+            | _weighing(found)
+            | {
+                "mistakes": _mistakes(
+                    list(zip(answers[name], (each.probabilities for each in found), strict=True)), gold, test_texts
+                )
+            }
+        )
+    results["differences"] = _differences(correct, list(arms), scratch, list(both))
     results["scratch"] = dict(scratch)
     results["yardstick"] = _yardstick(results["arms"], classical)
     results["reach"], results["reach_target"] = _reach(arms, scratch)
@@ -161,8 +176,19 @@ def _fitting(yardstick: Yardstick) -> dict[str, Any]:
     }
 
 
+def _weighing(found: Sequence[Together]) -> dict[str, Any]:
+    return {
+        "valid_accuracy": _valid([each.valid_accuracy for each in found]),
+        "chosen_epoch": [],
+        "parameters": None,
+        "seconds": [],
+        "curve": [],
+        "weights": [list(each.weights) for each in found],
+    }
+
+
 def _valid(by_seed: list[float]) -> dict[str, Any]:
-    # No interval: epoch and C were chosen for exactly this figure, so any interval would flatter it.
+    # No interval: epoch, C and weights were chosen for exactly this figure, so any interval would flatter it.
     return {"mean": float(np.mean(by_seed)), "interval": None, "by_seed": by_seed}
 
 
@@ -210,11 +236,11 @@ def _mistakes(
 
 
 def _differences(
-    correct: Mapping[str, Correct], neural: Sequence[str], scratch: Mapping[str, str]
+    correct: Mapping[str, Correct], neural: Sequence[str], scratch: Mapping[str, str], both: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Each pretrained arm − its scratch, one pretrained − another, every neural arm − tfidf, scratch last."""
+    """Each pretrained arm − its scratch, one pretrained − another, then every arm − tfidf, scratch and both last."""
     pairs = [*scratch.items(), *itertools.combinations(scratch, 2)]
-    pairs += [(name, "tfidf") for name in sorted(neural, key=is_scratch)]
+    pairs += [(name, "tfidf") for name in (*sorted(neural, key=is_scratch), *both)]
     entries = []
     for a, b in pairs:
         if a in correct and b in correct:

@@ -5,6 +5,8 @@ An effect counts only when its 95 % interval leaves zero out. Nothing is measure
 
 from typing import Any
 
+from greffon.together import TOGETHER
+
 Results = dict[str, Any]
 
 TFIDF = "TF-IDF + logistic regression"
@@ -26,6 +28,7 @@ def verdict_sentences(results: Results) -> list[str]:
         _against_scratch(results),
         _against_each_other(results),
         _against_tfidf(results),
+        _together(results),
         _frozen(results),
         _against_majority(results),
     ]
@@ -40,6 +43,15 @@ def neural_arms(results: Results) -> list[str]:
 def is_scratch(name: str) -> bool:
     """Whether an arm is one with fresh weights."""
     return name.partition(" ")[0] == SCRATCH
+
+
+def shown(name: str) -> str:
+    """An arm's name as a reader knows it.
+
+    >>> shown("tfidf"), shown("pretrained + tfidf"), shown("pretrained")
+    ('TF-IDF', 'pretrained + TF-IDF', 'pretrained')
+    """
+    return name.removesuffix("tfidf") + "TF-IDF" if name == "tfidf" or name.endswith(TOGETHER) else name
 
 
 def outcome(difference: dict[str, Any]) -> str:
@@ -152,7 +164,7 @@ def _against_tfidf(results: Results) -> str:
     if all(outcome(each) == "below" for each in known.values()):
         whom = {1: best, 2: "both"}.get(len(known), f"all {len(known)} neural arms")
         chosen = f"{best}, the best on validation" if len(known) > 1 else best
-        advice = "" if _frozen_as_good(results) else ": use that"
+        advice = "" if _frozen_as_good(results) or _better_together(results) else ": use that"
         return f"{TFIDF} beats {whom}{advice} ({by} above {chosen}; {_evidence(_flipped(entry))})."
     if outcome(entry) == "above":
         return f"The best neural arm, {best}, beats {TFIDF} by {by} ({_evidence(entry)})."
@@ -160,6 +172,29 @@ def _against_tfidf(results: Results) -> str:
         return f"{TFIDF} beats the best neural arm, {best}, by {by} ({_evidence(_flipped(entry))})."
     by = f"{points(entry['mean'], signed=True)} points"
     return f"The best neural arm, {best}, cannot be told apart from {TFIDF}: {by} ({_evidence(entry)})."
+
+
+def _best_together(results: Results) -> dict[str, Any] | None:
+    """A body and TF-IDF together against TF-IDF alone: of several bodies, the one that is best so on validation."""
+    names = [name for name, arm in results["arms"].items() if arm["kind"] == "together"]
+    return find_difference(results, _best_on_validation(results, names)[0], "tfidf") if names else None
+
+
+def _better_together(results: Results) -> bool:
+    entry = _best_together(results)
+    return entry is not None and outcome(entry) == "above"
+
+
+def _together(results: Results) -> str:
+    """Say whether the body knows what the words do not say."""
+    entry = _best_together(results)
+    if entry is None:
+        return ""
+    reads = {"above": "beat TF-IDF alone", "below": "fall behind TF-IDF alone", "even": "are as good as TF-IDF alone"}
+    reached = percent(results["arms"][entry["a"]]["test_accuracy"]["mean"])
+    by = f"{points(entry['mean'], signed=True)} points"
+    body = entry["a"].removesuffix(TOGETHER)
+    return f"Together, {body} and TF-IDF {reads[outcome(entry)]}: {reached}, {by} ({_evidence(entry)})."
 
 
 def _frozen_arms(results: Results) -> list[str]:

@@ -25,7 +25,7 @@ _ENOUGH_TO_PRUNE = 500
 
 @dataclass(frozen=True)
 class Yardstick:
-    """A classical arm's answers on the test texts; `probabilities` are in the order of `labels`."""
+    """A classical arm's answers on the test texts; all probabilities are in the order of `labels`."""
 
     name: str
     c: float | None
@@ -34,6 +34,7 @@ class Yardstick:
     probabilities: list[list[float]]
     labels: list[str]
     seconds: float
+    valid_probabilities: list[list[float]]
 
 
 def tfidf(
@@ -115,6 +116,7 @@ def _best(
         probabilities=model.predict_proba(test).tolist(),
         labels=[str(label) for label in model.classes_],
         seconds=time.perf_counter() - began,
+        valid_probabilities=model.predict_proba(valid[0]).tolist(),
     )
 
 
@@ -132,6 +134,7 @@ def majority(train_labels: Sequence[str], valid_labels: Sequence[str], test_text
         probabilities=[shares] * len(test_texts),
         labels=labels,
         seconds=0.0,
+        valid_probabilities=[shares] * len(valid_labels),
     )
 
 

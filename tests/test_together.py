@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from greffon.together import MOST, together
+from simulated import LABELS, simulated
+
+
+def answers(rng, gold, classes, knowledge):
+    """Probabilities that know something of the true labels."""
+    logits = rng.normal(size=(len(gold), classes))
+    logits[np.arange(len(gold)), gold] += knowledge
+    return (np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)).tolist()
+
+
+def loss(answers, weights, gold):
+    logits = sum(w * np.log(np.array(a)) for w, a in zip(weights, answers, strict=True))
+    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return -np.log(chances[np.arange(len(gold)), gold]).mean()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 5), st.floats(0, 3), st.floats(0, 3))
+def test_no_worse_on_validation_than_either_alone(seed, classes, one, other):
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, classes, 60)
+    valid = (answers(rng, gold, classes, one), answers(rng, gold, classes, other))
+    found = together(valid, gold, valid)
+    assert all(0 <= weight <= MOST for weight in found.weights)
+    reached = loss(valid, found.weights, gold)
+    assert all(reached <= loss(valid, alone, gold) + 1e-6 for alone in ((1, 0), (0, 1), (0.5, 0.5), (1, 1)))
+    # On the same texts it answers the same.
+    assert found.valid_accuracy == pytest.approx(np.mean(np.array(found.predictions) == gold))
+
+
+def test_two_classes_are_weighed_as_logistic_regression_weighs_them():
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, 400)
+    valid = (answers(rng, gold, 2, 1.0), answers(rng, gold, 2, 0.7))
+    margins = np.stack([np.log(np.array(each)) @ [-1, 1] for each in valid], axis=1)
+    oracle = LogisticRegression(C=1e6, fit_intercept=False, tol=1e-8).fit(margins, gold)
+    test = (answers(rng, gold, 2, 1.0), answers(rng, gold, 2, 0.7))
+    found = together(valid, gold, test)
+    assert found.weights == pytest.approx(oracle.coef_[0], rel=1e-3)
+    there = np.stack([np.log(np.array(each)) @ [-1, 1] for each in test], axis=1)
+    assert found.predictions == oracle.predict(there).tolist()
+    assert found.probabilities == pytest.approx(oracle.predict_proba(there).max(axis=1), rel=1e-3)
+
+
+def test_certainty_is_no_division_by_zero():
+    sure = [[1.0, 0.0], [0.0, 1.0]]
+    found = together((sure, sure), [0, 1], (sure, sure))
+    assert found.predictions == [0, 1]
+    assert np.isfinite(found.weights).all()
+
+
+def test_results_hold_the_arm_with_its_weights_and_its_difference():
+    results = simulated(tfidf=0.8, together={"pretrained": 0.95})
+    arm = results["arms"]["pretrained + tfidf"]
+    assert arm["kind"] == "together"
+    assert arm["test_accuracy"]["by_seed"] == pytest.approx([0.95] * 3)
+    assert arm["weights"] == [[0.5, 1.5]] * 3
+    assert (arm["curve"], arm["chosen_epoch"], arm["seconds"], arm["parameters"]) == ([], [], [], None)
+    assert {m["predicted"] for m in arm["mistakes"]} <= set(LABELS)
+    assert results["differences"][-1]["a"] == "pretrained + tfidf"
+    assert results["differences"][-1]["mean"] == pytest.approx(0.15)
