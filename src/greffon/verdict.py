@@ -190,7 +190,11 @@ def _together(results: Results) -> str:
     entry = _best_together(results)
     if entry is None:
         return ""
-    reads = {"above": "beat TF-IDF alone", "below": "fall behind TF-IDF alone", "even": "are as good as TF-IDF alone"}
+    reads = {
+        "above": "beat TF-IDF alone",
+        "below": "fall behind TF-IDF alone",
+        "even": "cannot be told apart from TF-IDF alone",
+    }
     reached = percent(results["arms"][entry["a"]]["test_accuracy"]["mean"])
     by = f"{points(entry['mean'], signed=True)} points"
     body = entry["a"].removesuffix(TOGETHER)
