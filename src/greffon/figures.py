@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from greffon.drawing import LINES, Name, Style, canvas, finish, inks, pad, save
 from greffon.together import TOGETHER
 from greffon.verdict import is_scratch, shown
-from greffon.yardstick import FROZEN, frozen_name
+from greffon.yardstick import frozen_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,9 +91,7 @@ def _styles(arms: dict[str, Any]) -> Iterator[tuple[str, Style]]:
     fresh = [name for name in arms if is_scratch(name)]
     fixed = {name: replace(_SCRATCH, marker=marker) for name, marker in zip(fresh, itertools.cycle("sDv^"))}
     fixed |= {"tfidf": _TFIDF, "majority": _MAJORITY}
-    bodies = [
-        name for name in arms if name not in fixed and not name.startswith(FROZEN) and not name.endswith(TOGETHER)
-    ]
+    bodies = [name for name, arm in arms.items() if arm["kind"] == "neural" and name not in fixed]
     for index, name in enumerate(bodies):
         style = _PRETRAINED[index % len(_PRETRAINED)]
         yield name, style
