@@ -67,7 +67,7 @@ def simulated(
 
 def _both(found: SeedOutcome, valid: float) -> Together:
     """The same answers, given together with TF-IDF."""
-    return Together((0.5, 1.5), valid, [LABELS.index(label) for label in found.predictions], found.probabilities)
+    return Together((0.5, 1.5), valid, found.predictions, found.probabilities)
 
 
 def _yardstick(name: str, c: float | None, predictions: list[str]) -> Yardstick:

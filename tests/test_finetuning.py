@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from greffon.arms import trained_by
 from greffon.cli import run as command
 from greffon.config import Data, Training
 from greffon.errors import UserError
-from greffon.experiment import scratches
+from greffon.experiment import name_sources, scratches
 from greffon.finetuning import ADAPTED, check_body, graft_recipe
 from greffon.nn.body import Decoder
 from greffon.nn.heads import ClassHead
@@ -252,6 +253,20 @@ def test_what_cannot_change_is_refused(body: Run, data: Path, tmp_path: Path) ->
         finetune(run, data, tmp_path / "d")
 
 
+@pytest.mark.parametrize("name", ["tfidf", "scratch two", "frozen body", "masked + tfidf"])
+def test_among_several_runs_none_has_the_name_of_another_arm(body: Run, tmp_path: Path, name: str) -> None:
+    taken = Run.open(shutil.copytree(body.path, tmp_path / name))
+    assert list(name_sources([taken])) == ["pretrained"]
+    with pytest.raises(UserError, match=re.escape(f"{taken.path}: among several runs")):
+        name_sources([body, taken])
+
+
+def test_among_several_runs_two_of_one_name_are_refused(body: Run, tmp_path: Path) -> None:
+    same = Run.open(shutil.copytree(body.path, tmp_path / "elsewhere" / body.name))
+    with pytest.raises(UserError, match=re.escape(f"{body.path} and {same.path} have the same name")):
+        name_sources([body, same])
+
+
 def test_compare_reports_and_does_not_train_twice(
     body: Run, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -272,7 +287,9 @@ def test_compare_reports_and_does_not_train_twice(
         assert low <= arm["test_accuracy"]["mean"] <= high
     assert results["arms"]["majority"]["test_accuracy"]["mean"] == 0.5
     assert results["data"]["train"] + results["data"]["valid"] == 80
-    assert [point["labels"] for point in results["label_curve"]["pretrained"]] == [20, 64]
+    for name in ("pretrained", "pretrained + tfidf"):
+        assert [point["labels"] for point in results["label_curve"][name]] == [20, 64]
+        assert results["label_curve"][name][-1]["mean"] == results["arms"][name]["test_accuracy"]["mean"]
     pair = next(d for d in results["differences"] if (d["a"], d["b"]) == ("pretrained", "scratch"))
     means = [results["arms"][name]["test_accuracy"]["mean"] for name in ("pretrained", "scratch")]
     assert pair["mean"] == pytest.approx(means[0] - means[1])
@@ -288,6 +305,13 @@ def test_compare_reports_and_does_not_train_twice(
     again = compare()
     assert "8 of 8 trainings are finished already" in capsys.readouterr().err
     assert again.results["arms"]["pretrained"]["test_accuracy"] == results["arms"]["pretrained"]["test_accuracy"]
+
+    arm = made.path / "arms" / "pretrained" / "seed-0"
+    trained = (arm / "model.safetensors").stat().st_mtime_ns
+    (arm / "chances.json").unlink()
+    assert compare().results["arms"]["pretrained"] == results["arms"]["pretrained"]
+    assert (arm / "model.safetensors").stat().st_mtime_ns == trained, "a finished training only answers again"
+
     told = results["settings"]["training"]
     assert (told["rate"], told["optimiser"], told["pooling"]) == (0.01, "adamw", "mean-max")
     compare(labels=())

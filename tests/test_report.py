@@ -122,6 +122,6 @@ def test_report_is_deterministic(results, markup):
 def test_a_body_and_tfidf_together_are_an_arm_with_its_weights():
     words = " ".join(parse(report(simulated(together={"pretrained": 0.93}))).words)
     assert "pretrained + TF-IDF" in words
-    assert "pretrained + TF-IDF − TF-IDF" in words
-    assert "lowest loss on validation (pretrained + TF-IDF 0.50 and 1.50, mean over the seeds)" in words
+    assert "(pretrained + TF-IDF) − TF-IDF" in words
+    assert "lowest loss on validation (pretrained + TF-IDF: body 0.50, TF-IDF 1.50, mean over the seeds)" in words
     assert "summed, with weights" not in " ".join(parse(report(simulated())).words)

@@ -87,6 +87,14 @@ def test_a_body_and_tfidf_together_are_held_against_tfidf():
     assert "Together" not in verdict(simulated())
 
 
+def test_a_body_without_a_say_is_no_second_result():
+    results = simulated(tfidf=0.8, together={"pretrained": 0.8})
+    results["arms"]["pretrained + tfidf"]["weights"] = [[0.0, 1.2]] * 3
+    assert "Together with TF-IDF, pretrained has no say: on validation it adds nothing to the words." in verdict(
+        results
+    )
+
+
 def test_of_several_bodies_the_best_together_with_tfidf_is_told():
     arms = {"scratch": 0.6, "causal": 0.7, "masked": 0.75}
     said = verdict(simulated(arms, tfidf=0.7, together={"causal": 0.9, "masked": 0.8}))

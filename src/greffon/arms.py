@@ -124,7 +124,8 @@ def train_arm(path: str) -> bool:
     _Worker.busy = True
     try:
         run = Run.open(path)
-        carry_out(run, quiet=True)
+        if not run.finished:  # its checkpoints are gone by then: it would begin anew
+            carry_out(run, quiet=True)
         splits = load_splits(run.recipe.data)
         parts = {"valid": splits.valid, "test": splits.test}
         write_json(run.path / CHANCES, {name: probabilities(run, part).tolist() for name, part in parts.items()})

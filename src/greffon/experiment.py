@@ -163,17 +163,17 @@ def name_sources(runs: Sequence[Run]) -> dict[str, Run]:
         raise UserError("nothing to compare; name at least one pretrained run")
     if len(runs) == 1:
         return {"pretrained": runs[0]}
-    named = {run.name: run for run in runs}
-    taken = [
-        name
-        for name in named
-        if name in RESERVED or name.startswith(FROZEN) or name.endswith(TOGETHER) or is_scratch(name)
-    ]
-    if len(named) < len(runs) or taken:
-        raise UserError(
-            f"runs that are compared need names of their own, other than {', '.join(sorted(RESERVED))}, {SCRATCH} …, "
-            f"{FROZEN} … and …{TOGETHER}; rename a directory"
-        )
+    named: dict[str, Run] = {}
+    for run in runs:
+        name = run.name
+        if name in named:
+            raise UserError(f"{named[name].path} and {run.path} have the same name, {name}; rename one of them")
+        if name in RESERVED or name.startswith(FROZEN) or name.endswith(TOGETHER) or is_scratch(name):
+            raise UserError(
+                f"{run.path}: among several runs, {', '.join(sorted(RESERVED))}, {SCRATCH} …, {FROZEN} … and "
+                f"…{TOGETHER} are names of other arms; rename the directory"
+            )
+        named[name] = run
     return named
 
 
@@ -249,16 +249,16 @@ def classical(splits: Splits, bodies: Mapping[str, Vectors]) -> dict[str, Yardst
     return found
 
 
-def answer_together(arms: Sequence[Arm], tfidf: Yardstick, splits: Splits) -> dict[str, list[Together]]:
+def answer_together(arms: Sequence[Arm], tfidf: Yardstick, valid: Sequence[Labelled]) -> dict[str, list[Together]]:
     """Let each pretrained body answer together with TF-IDF, seed by seed: is there more in it than the words?"""
-    assert tuple(tfidf.labels) == splits.labels, "one order of the classes"
-    gold = [splits.labels.index(example.label) for example in splits.valid]
+    gold = [example.label for example in valid]
     found: dict[str, list[Together]] = {}
     for arm in arms:
-        if not (arm.labels or is_scratch(arm.name)):
-            chances = chances_of(arm)
-            valid, test = (chances["valid"], tfidf.valid_probabilities), (chances["test"], tfidf.probabilities)
-            found.setdefault(arm.name, []).append(together(valid, gold, test))
+        if not is_scratch(arm.name):
+            assert list(arm.run.recipe.labels) == tfidf.labels, "one order of the classes"
+            body = chances_of(arm)
+            parts = (body["valid"], tfidf.valid_probabilities), (body["test"], tfidf.probabilities)
+            found.setdefault(arm.name, []).append(together(tfidf.labels, parts[0], gold, parts[1]))
     return found
 
 
@@ -279,10 +279,15 @@ def gather(
     for arm in arms:
         outcomes.setdefault(arm.labels, {}).setdefault(arm.name, []).append(outcome(arm))
     yardsticks = {size: classical(load_splits(replace(data, limit=size)), bodies) for size in (0, *sizes)}
+    both = {
+        size: answer_together([arm for arm in arms if arm.labels == size], found["tfidf"], splits.valid)
+        for size, found in yardsticks.items()
+    }
     curve: dict[str, list[dict[str, Any]]] = {}
     for size in (*sizes, 0) if sizes else ():
         answers = {name: [o.predictions for o in found] for name, found in outcomes[size].items()}
         answers |= {name: [found.predictions] for name, found in yardsticks[size].items()}
+        answers |= {name + TOGETHER: [o.predictions for o in found] for name, found in both[size].items()}
         for name, predictions in answers.items():
             correct = correctness(predictions, gold)
             point = {"mean": float(correct.mean()), "interval": list(accuracy_interval(correct))}
@@ -315,5 +320,5 @@ def gather(
         },
         label_curve=curve or None,
         scratch=own,
-        together=answer_together(arms, yardsticks[0]["tfidf"], splits),
+        together=both[0],
     )

@@ -124,7 +124,7 @@ def _arms(results: Results) -> Html:
         note += " Frozen: logistic regression on the vectors that the body makes of the texts before any fine-tuning."
     both = {name: np.mean(arm["weights"], axis=0) for name, arm in results["arms"].items() if "weights" in arm}
     if both:
-        told = "; ".join(f"{shown(name)} {body:.2f} and {words:.2f}" for name, (body, words) in both.items())
+        told = "; ".join(f"{shown(name)}: body {body:.2f}, TF-IDF {words:.2f}" for name, (body, words) in both.items())
         note += (
             " A body and TF-IDF together: the logarithms of their probabilities are summed, with weights that have the "
             f"lowest loss on validation ({told}, mean over the seeds)."
@@ -149,9 +149,10 @@ def _differences(results: Results) -> Html:
     rows = []
     for entry in entries:
         low, high = entry["interval"]
+        a = shown(entry["a"])
         rows.append(
             [
-                f"{shown(entry['a'])} − {shown(entry['b'])}",
+                f"{f'({a})' if ' + ' in a else a} − {shown(entry['b'])}",
                 f"{points(entry['mean'], signed=True)} points",
                 forest(entry["mean"], low, high, reach),
                 f"{points(low)} to {points(high)}",

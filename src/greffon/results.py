@@ -74,7 +74,7 @@ def assemble(
     answers = {name: [outcome.predictions for outcome in outcomes] for name, outcomes in arms.items()}
     answers |= {name: [yardstick.predictions] for name, yardstick in classical.items()}
     both = {name + TOGETHER: found for name, found in (together or {}).items()}
-    answers |= {name: [[labels[i] for i in each.predictions] for each in found] for name, found in both.items()}
+    answers |= {name: [each.predictions for each in found] for name, found in both.items()}
     correct = {name: correctness(predictions, gold) for name, predictions in answers.items()}
     results: Results = {"verdict": "", "arms": {}}
     for name, outcomes in arms.items():

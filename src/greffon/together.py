@@ -23,32 +23,37 @@ LEAST = 1e-9
 
 @dataclass(frozen=True)
 class Together:
-    """What two that answer together say of the test texts: a label each, by its number, and how likely it is."""
+    """What two that answer together say of the test texts: a label each, and how likely it is."""
 
     weights: tuple[float, float]
     valid_accuracy: float
-    predictions: list[int]
+    predictions: list[str]
     probabilities: list[float]
 
 
-def together(valid: tuple[Chances, Chances], gold: Sequence[int], test: tuple[Chances, Chances]) -> Together:
+def together(
+    labels: Sequence[str], valid: tuple[Chances, Chances], gold: Sequence[str], test: tuple[Chances, Chances]
+) -> Together:
     """Weigh two answerers on validation, whose true labels are `gold`, and let both answer the test texts.
 
     The one that is right has the say:
 
-    >>> found = together(([[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.6, 0.4]]), [0, 1], ([[0.7, 0.3]], [[0.1, 0.9]]))
+    >>> valid, test = ([[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.6, 0.4]]), ([[0.7, 0.3]], [[0.1, 0.9]])
+    >>> found = together(["bad", "good"], valid, ["bad", "good"], test)
     >>> found.valid_accuracy, found.weights[1], found.predictions
-    (1.0, 0.0, [0])
+    (1.0, 0.0, ['bad'])
     """
-    known = _logarithms(valid)
-    wanted = np.asarray(gold)
-    weights = _weigh(known, wanted)
-    right = np.tensordot(weights, known, axes=1).argmax(axis=1) == wanted
+    # What was never learnt, where few texts left a class out, weighs for nobody.
+    known = [i for i, label in enumerate(gold) if label in labels]
+    wanted = np.array([labels.index(gold[i]) for i in known])
+    logarithms = _logarithms(valid)
+    weights = _weigh(logarithms[:, known], wanted)
+    right = np.tensordot(weights, logarithms[:, known], axes=1).argmax(axis=1) == wanted
     chances = _softmax(np.tensordot(weights, _logarithms(test), axes=1))
     return Together(
         weights=(float(weights[0]), float(weights[1])),
-        valid_accuracy=float(right.mean()),
-        predictions=chances.argmax(axis=1).tolist(),
+        valid_accuracy=float(right.sum() / len(gold)),
+        predictions=[labels[i] for i in chances.argmax(axis=1)],
         probabilities=chances.max(axis=1).tolist(),
     )
 

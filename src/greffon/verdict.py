@@ -195,9 +195,10 @@ def _together(results: Results) -> str:
         "below": "fall behind TF-IDF alone",
         "even": "cannot be told apart from TF-IDF alone",
     }
-    reached = percent(results["arms"][entry["a"]]["test_accuracy"]["mean"])
-    by = f"{points(entry['mean'], signed=True)} points"
-    body = entry["a"].removesuffix(TOGETHER)
+    arm, body = results["arms"][entry["a"]], entry["a"].removesuffix(TOGETHER)
+    if not any(weight for weight, _ in arm["weights"]):
+        return f"Together with TF-IDF, {body} has no say: on validation it adds nothing to the words."
+    reached, by = percent(arm["test_accuracy"]["mean"]), f"{points(entry['mean'], signed=True)} points"
     return f"Together, {body} and TF-IDF {reads[outcome(entry)]}: {reached}, {by} ({_evidence(entry)})."
 
 
