@@ -75,6 +75,23 @@ def test_one_seed_promises_no_band():
     assert not any("range" in word or "mean" in word for word in words)
 
 
+@pytest.mark.parametrize("width", [8.0, 4.1])
+def test_a_training_that_ended_early_is_told_of(width):
+    results = simulated()
+
+    def below():
+        figure = accuracy_figure(results, width=width)
+        figure.canvas.draw()
+        label = figure.axes[0].xaxis.label
+        box = label.get_window_extent()
+        assert 0 <= box.x0 <= box.x1 <= figure.bbox.width
+        return label.get_text()
+
+    assert below() == "epoch (0: before training)"
+    results["arms"]["pretrained"]["curve"][-1]["seeds"] = 2
+    assert below() == "epoch (0: before training; ended early: as it ended)"
+
+
 def test_labels_figure_has_a_tick_for_each_number_of_labels():
     figure = labels_figure(simulated())
     (axes,) = figure.axes

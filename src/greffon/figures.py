@@ -46,10 +46,12 @@ def accuracy_figure(results: dict[str, Any], dark: bool = False, width: float = 
         end = 100 * curve[-1]["test"] if curve else reported
         names.append(_name(name, style, dark, y=end, value=reported, marked=bool(curve)))
     pad(axes, min(heights), max(heights))
-    last = max((point["epoch"] for arm in arms.values() for point in arm["curve"]), default=1)
+    curves = [arm["curve"] for arm in arms.values() if arm["curve"]]
+    last = max((point["epoch"] for curve in curves for point in curve), default=1)
     axes.set_xlim(-0.02 * last, 1.015 * last)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("epoch (0: before training)")
+    early = any(curve[-1]["seeds"] < curve[0]["seeds"] for curve in curves)
+    axes.set_xlabel(f"epoch (0: before training{'; ended early: as it ended' if early else ''})")
     axes.set_ylabel("accuracy on test (%)")
     note = "Numbers: test accuracy at the epoch chosen on validation"
     finish(figure, axes, "Accuracy after each epoch", note, names, _key(arms, dark))
