@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from greffon.cli import COMMANDS, run
 from greffon.cli.outcome import _when
 from greffon.cli.parsing import asked_texts
 from greffon.config import FREE, PAIR_SETTINGS, Shape
+from greffon.locks import LOCK
 from greffon.run import Run
 
 
@@ -135,6 +137,8 @@ def test_help_does_not_import_torch() -> None:
         (["evaluate", "{body}", "{missing}"], "missing.txt"),
         (["classify", "{body}", "Bonjour"], "no classifier"),
         (["classify", "{body}"], "nothing to classify"),
+        (["classify", "{body}", "--file", "{header}"], "header.csv is empty: nothing to classify"),
+        (["translate", "{body}", "--file", "{nothing}"], "nothing.txt is empty: nothing to translate"),
         (["finetune", "{missing}", "--train", "{labelled}", "--out", "{new}"], "no run at"),
         (["finetune", "{body}", "--train", "{missing}", "--out", "{new}"], "missing.txt"),
         (["finetune", "{body}", "--train", "{oneclass}", "--out", "{new}"], "class"),
@@ -146,15 +150,20 @@ def test_help_does_not_import_torch() -> None:
         (["compare", "--train", "{labelled}", "--out", "{new}"], "nothing to compare"),
         (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--labels", "many"], "--labels is 'many'"),
         (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--seeds", "0"], "seeds is 0"),
+        (["compare", "{body}", "--train", "{rare}", "--out", "{new}", "--labels", "4,20"], "only 'a' is among so few"),
+        (["compare", "{body}", "--train", "{short}", "--out", "{new}"], ":3: 1 cell where the header has 2; add what"),
+        (["compare", "{body}", "--train", "{two}", "--out", "{new}"], "every text has the label 'a'"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(
     words: list[str], said: str, body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = {name: tmp_path / f"{name}.txt" for name in ("text", "one", "bad", "missing")}
+    places = {name: tmp_path / f"{name}.txt" for name in ("text", "one", "bad", "missing", "nothing")}
     places |= {"new": tmp_path / "new", "body": body, "config": tmp_path / "config.toml"}
     places["config2"] = tmp_path / "config2.toml"
-    places |= {"labelled": tmp_path / "labelled.csv", "oneclass": tmp_path / "oneclass.csv"}
+    places |= {name: tmp_path / f"{name}.csv" for name in ("labelled", "oneclass", "rare", "short", "two", "header")}
+    places["header"].write_text("text,label\n")
+    places["nothing"].touch()
     places["text"].write_text("un\ndeux\ntrois\n")
     places["one"].write_text("un seul document\n")
     places["bad"].write_bytes(b"bon\n\xff\xfe\n")
@@ -162,6 +171,9 @@ def test_mistakes_are_told_in_one_sentence(
     places["config2"].write_text('seed = "two"\n')
     places["labelled"].write_text("text,label\n" + "".join(f"texte {i},{'ab'[i % 2]}\n" for i in range(30)))
     places["oneclass"].write_text("text,label\n" + "".join(f"texte {i},a\n" for i in range(30)))
+    places["rare"].write_text("text,label\n" + "".join(f"texte {i},{'b' if i % 20 == 0 else 'a'}\n" for i in range(90)))
+    places["short"].write_text("text,label\nun,a\ndeux\n")
+    places["two"].write_text("text,label\nun,a\ndeux,a\n")
     assert said in refuse(capsys, *(word.format(**places) for word in words))
     assert "new" not in words or not (tmp_path / "new" / "model.safetensors").exists()
 
@@ -205,6 +217,21 @@ def test_standard_input_must_be_utf8(
     said = refuse(capsys, command, body, "-")
     assert "standard input:2: byte 0xe9 is not UTF-8" in said
     assert "iconv -f latin1 -t utf-8" in said
+
+
+@pytest.mark.parametrize("command", ["classify", "translate"])
+def test_an_empty_standard_input_is_an_error(
+    command: str, body: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert f"standard input is empty: nothing to {command}" in refuse(capsys, command, body, "-")
+
+
+def test_a_run_is_not_changed_by_whoever_is_refused(body: Path) -> None:
+    before = greffon.show(body).changed
+    (body / LOCK).touch()
+    os.utime(body / LOCK, (4e9, 4e9))
+    assert greffon.show(body).changed == before
 
 
 def test_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:

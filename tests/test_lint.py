@@ -75,6 +75,8 @@ def test_shared_texts_are_loud_and_counted_for_every_pair():
     assert shared[0].startswith("1 of the 41 texts in valid also stands in train (line 2 of valid)")
     assert shared[1].startswith("3 of the 43 texts in test also stand in train (first: line 2 of test)")
     assert "test also stands in valid" in shared[2]
+    assert shared[1].endswith("flatters whoever learnt from train.")
+    assert shared[2].endswith("flatters whoever was chosen on valid.")
 
 
 def test_shared_texts_come_first_among_warnings_and_in_capitals():
@@ -104,10 +106,17 @@ def test_no_examples_is_an_error():
 
 def test_labels_that_train_never_shows_are_errors_and_come_first():
     findings = lint({"train": [*balanced(), balanced()[0]], "test": rows(("x", "neutral"), ("y", "postive"))})
-    assert [finding.severity for finding in findings[:2]] == ["error", "error"]
-    assert findings[0].message == "The label 'neutral' occurs once in test (line 2) but never in train."
-    assert findings[1].message.endswith("never in train; did you mean 'positive'?")
+    assert [finding.severity for finding in findings].count("error") == 1
+    assert findings[0].message == (
+        "The labels 'neutral' (once, line 2), 'postive' (once, line 3; did you mean 'positive'?) in test "
+        "never occur in train."
+    )
     assert findings[-1].severity == "warning"
+    many = rows(*((f"text {label}", label) for label in "cdefg"))
+    said = found(lint({"train": balanced(), "valid": many}), "unseen-label").message
+    assert said.endswith("'e' (once, line 4) and 2 more in valid never occur in train.")
+    one = found(lint({"train": balanced(), "valid": many[:1]}), "unseen-label").message
+    assert one == "The label 'c' (once, line 2) in valid never occurs in train."
 
 
 @pytest.mark.parametrize(

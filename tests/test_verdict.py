@@ -54,7 +54,7 @@ def test_several_pretrained_arms_are_held_against_the_best_of_them():
 
 def test_equals_on_validation_are_called_so():
     said = verdict(simulated({"causal": 0.8, "scratch": 0.6, "masked": 0.8, "pairs": 0.7}, tfidf=0.7))
-    assert "runs causal and masked are equal on validation; causal, the first of them, " in said
+    assert "runs causal and masked are equal on validation; causal, the first by name, " in said
     assert "cannot be told apart from masked" in said
 
 
@@ -93,6 +93,29 @@ def test_a_body_without_a_say_is_no_second_result():
     assert "Together with TF-IDF, pretrained has no say: on validation it adds nothing to the words." in verdict(
         results
     )
+
+
+def test_words_without_a_say_are_no_second_result_either():
+    results = simulated(tfidf=0.8, together={"pretrained": 0.9})
+    results["arms"]["pretrained + tfidf"]["weights"] = [[1.2, 0.0]] * 3
+    assert "Together with pretrained, TF-IDF has no say: on validation the words add nothing to the body." in verdict(
+        results
+    )
+
+
+def test_a_body_that_is_better_alone_is_not_hidden_by_both_together():
+    said = verdict(simulated({"pretrained": 0.95, "scratch": 0.6}, tfidf=0.8, together={"pretrained": 0.9}))
+    assert "beat TF-IDF alone: 90.0 %, +10.0 points (95 % interval " in said
+    assert "); pretrained alone has 95.0 %." in said
+    said = verdict(simulated({"pretrained": 0.85, "scratch": 0.6}, tfidf=0.8, together={"pretrained": 0.9}))
+    assert "alone has" not in said
+
+
+def test_a_head_that_stayed_untrained_is_told_of():
+    results = simulated()
+    results["arms"]["scratch"]["chosen_epoch"] = [0, 6, 0]
+    assert "No epoch of scratch was better than none with 2 of 3 seeds." in verdict(results)
+    assert "better than none" not in verdict(simulated())
 
 
 def test_of_several_bodies_the_best_together_with_tfidf_is_told():

@@ -36,7 +36,7 @@ from greffon.results import SeedOutcome, assemble, correctness
 from greffon.run import Run, read_json, write_json
 from greffon.statistics import accuracy_interval
 from greffon.text.corpora import Labelled
-from greffon.text.splits import Splits, load_splits
+from greffon.text.splits import Splits, balanced_order, load_splits
 from greffon.together import TOGETHER, Together, together
 from greffon.verdict import SCRATCH, is_scratch
 from greffon.yardstick import FROZEN, Yardstick, frozen, frozen_name, majority, tfidf
@@ -123,7 +123,7 @@ def compare(
     if len({*own.values()}) > 1:
         told = ", ".join(f"{scratch} for {name}" for name, scratch in own.items())
         tell(f"the runs differ in form (direction, shape, tokenizer, settings); each is trained from scratch: {told}")
-    sizes = label_sizes(labels, len(splits.train), tell)
+    sizes = label_sizes(labels, splits.train, tell)
     parts = {"train": data.train, "valid": data.valid, "test": data.test}
     files = {name: part[0] for name, part in parts.items() if part}
     asked = {
@@ -192,10 +192,17 @@ def scratches(recipes: Mapping[str, Recipe]) -> dict[str, str]:
     return own
 
 
-def label_sizes(labels: Sequence[int], available: int, tell: Callable[[str], None]) -> list[int]:
-    """Put the numbers of labels in order; more than there are means all."""
+def label_sizes(labels: Sequence[int], train: Sequence[Labelled], tell: Callable[[str], None]) -> list[int]:
+    """Put the numbers of labels in order; more than there are means all, and so few that one class is left an error."""
     if any(number < 2 for number in labels):
         raise UserError("--labels needs numbers of 2 or more, such as 100,400")
+    available, taken = len(train), [example.label for example in balanced_order(train)]
+    least = 1 + next(i for i, label in enumerate(taken) if label != taken[0])
+    if labels and min(labels) < least:
+        raise UserError(
+            f"--labels {min(labels)}: classes are taken in proportion, so that only {taken[0]!r} is among so few; "
+            f"choose {least} or more"
+        )
     for number in labels:
         if number > available:
             tell(f"warning: {number:,} labels asked for, {available:,} are there to train on; all are taken")

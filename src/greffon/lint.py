@@ -103,7 +103,7 @@ def _classes(splits: Splits) -> Iterator[Finding]:
         yield Finding(
             "error",
             "one-class",
-            f"Every text to train on ({len(train):,}) has the label {only!r}: a classifier needs at least two.",
+            f"Every text to train on ({len(train):,}) has the label {only!r}: a classifier needs at least two classes.",
         )
         return
     once = [example for example in train if counts[example.label] == 1]
@@ -137,14 +137,16 @@ def _unseen(splits: Splits) -> Iterator[Finding]:
         for example in examples:
             if example.label not in known:
                 lines.setdefault(example.label, []).append(example.line)
-        for label, where in lines.items():
-            near = get_close_matches(label, sorted(known), n=1)
-            yield Finding(
-                "error",
-                "unseen-label",
-                f"The label {label!r} occurs {_times(len(where))} in {name} ({_see(where)}) "
-                f"but never in train{f'; did you mean {near[0]!r}?' if near else '.'}",
-            )
+        if lines:
+            told = []
+            for label, where in list(lines.items())[:_NAMED]:
+                near = get_close_matches(label, sorted(known), n=1)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                told.append(f"{label!r} ({_times(len(where))}, {_see(where)}{meant})")
+            more = f" and {len(lines) - _NAMED:,} more" if len(lines) > _NAMED else ""
+            plural = "s" * (len(lines) != 1)
+            message = f"The label{plural} {', '.join(told)}{more} in {name} never occur{'s' * (not plural)} in train."
+            yield Finding("error", "unseen-label", message)
 
 
 def _typos(splits: Splits) -> Iterator[Finding]:
@@ -204,7 +206,7 @@ def _shared(splits: Splits) -> Iterator[Finding]:
                 SHARED,
                 f"{_of(len(shared), len(b), 'text')} in {other} also {stand} in {one} "
                 f"({_see([b[index].line for index in shared])} of {other}): "
-                f"accuracy on {other} flatters whoever learnt from {one}.",
+                f"accuracy on {other} flatters whoever {'learnt from' if one == 'train' else 'was chosen on'} {one}.",
             )
 
 

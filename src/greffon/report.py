@@ -119,7 +119,7 @@ def _arms(results: Results) -> Html:
         without = arm["without_overlap"]
         row[3:3] = [percent(without) if without is not None else "–"] if overlap else []
         rows.append(row)
-    note = "Neural accuracies are means over the seeds; the time is the mean cost of one run."
+    note = "Accuracy and macro F1 of neural arms are means over the seeds; the time is the mean cost of one run."
     if any(name.startswith(FROZEN) for name in results["arms"]):
         note += " Frozen: logistic regression on the vectors that the body makes of the texts before any fine-tuning."
     both = {name: np.mean(arm["weights"], axis=0) for name, arm in results["arms"].items() if "weights" in arm}
@@ -127,7 +127,8 @@ def _arms(results: Results) -> Html:
         told = "; ".join(f"{shown(name)}: body {body:.2f}, TF-IDF {words:.2f}" for name, (body, words) in both.items())
         note += (
             " A body and TF-IDF together: the logarithms of their probabilities are summed, with weights that have the "
-            f"lowest loss on validation ({told}, mean over the seeds)."
+            f"lowest loss on validation ({told}, mean over the seeds). They also make answers surer or less sure, so "
+            "that their sizes do not tell who matters more; 0 is left out."
         )
     bodies = results.get("pretraining", {})
     if len(set(results["scratch"].values())) > 1:
@@ -196,13 +197,13 @@ def _label_curve(results: Results) -> Html:
     for name, curve in curves.items():
         means = {point["labels"]: percent(point["mean"]) for point in curve}
         rows.append([shown(name), *(means.get(size, "–") for size in sizes)])
-    return tag(
-        "section",
+    return section(
+        "With fewer labels",
         _figure(labels_figure, results, "Test accuracy against the number of labelled training texts"),
         table(["arm", *(f"{size:,} labels" for size in sizes)], rows),
         tag(
             "p",
-            f"Labels to learn from; all {results['data']['valid']:,} validation texts choose epoch and C everywhere.",
+            f"Labels to learn from; all {results['data']['valid']:,} validation texts choose epoch, C and weights.",
             kind="note",
         ),
     )
@@ -274,7 +275,7 @@ def _method(results: Results) -> Html:
         "difference the two arms share the resampled texts.",
         "p comes from a paired permutation test, two-sided: the signs of each text's difference in "
         "seed-averaged correctness are flipped at random. It asks about these runs on other texts; the "
-        "interval also allows for other seeds and is therefore the stricter of the two.",
+        "interval also allows for other seeds, so that the two need not agree where they are close to the line.",
         "All arms learn from the same labels and see the test texts only to be measured.",
     ]
     if yardstick:

@@ -238,9 +238,10 @@ def _mistakes(
 def _differences(
     correct: Mapping[str, Correct], neural: Sequence[str], scratch: Mapping[str, str], both: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Each pretrained arm − its scratch, one pretrained − another, then every arm − tfidf, scratch and both last."""
+    """Each pretrained arm − its scratch, one pretrained − another, every arm − tfidf, both together − the one alone."""
     pairs = [*scratch.items(), *itertools.combinations(scratch, 2)]
     pairs += [(name, "tfidf") for name in (*sorted(neural, key=is_scratch), *both)]
+    pairs += [(name, name.removesuffix(TOGETHER)) for name in both]
     entries = []
     for a, b in pairs:
         if a in correct and b in correct:

@@ -8,6 +8,7 @@ from typing import Any
 from greffon.config import Recipe
 from greffon.errors import UserError
 from greffon.ledger import params_of_run
+from greffon.locks import LOCK
 from greffon.run import Run
 
 
@@ -36,7 +37,8 @@ def show(run: str | Path | Run) -> Summary:
     """Gather the main facts of a run."""
     run = Run.open(run)
     recipe, metrics = run.recipe, run.metrics()
-    newest = max(map(_changed, run.path.iterdir()), default=0.0)
+    files = [file for file in run.path.iterdir() if file.name != LOCK]  # whoever was refused has touched that
+    newest = max(map(_changed, files), default=0.0)
     return Summary(
         path=str(run.path),
         objective=recipe.objective,

@@ -67,10 +67,10 @@ def outcome(difference: dict[str, Any]) -> str:
 def points(share: float, signed: bool = False) -> str:
     """A difference in percentage points, never rounded to a zero that it is not.
 
-    >>> points(0.031, signed=True), points(-0.004), points(0.0002)
-    ('+3.1', '−0.4', '0.02')
+    >>> points(0.031, signed=True), points(-0.004), points(0.0002), points(-0.0)
+    ('+3.1', '−0.4', '0.02', '0.0')
     """
-    value = 100 * share
+    value = round(100 * share, 3) + 0.0  # no −0.0
     digits = 1 if value == 0 or abs(value) >= 0.05 else 2 if abs(value) >= 0.005 else 3
     return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
 
@@ -140,7 +140,7 @@ def _against_each_other(results: Results) -> str:
         return ""
     chosen = f"{best} is best on validation; it"
     if len(equals) > 1:
-        chosen = f"{', '.join(equals[:-1])} and {equals[-1]} are equal on validation; {best}, the first of them,"
+        chosen = f"{', '.join(equals[:-1])} and {equals[-1]} are equal on validation; {best}, the first by name,"
     return f"Among the pretrained runs {chosen} {', '.join(clauses)}."
 
 
@@ -196,10 +196,15 @@ def _together(results: Results) -> str:
         "even": "cannot be told apart from TF-IDF alone",
     }
     arm, body = results["arms"][entry["a"]], entry["a"].removesuffix(TOGETHER)
-    if not any(weight for weight, _ in arm["weights"]):
+    of_body, of_words = (any(weights) for weights in zip(*arm["weights"], strict=True))
+    if not of_body:
         return f"Together with TF-IDF, {body} has no say: on validation it adds nothing to the words."
-    reached, by = percent(arm["test_accuracy"]["mean"]), f"{points(entry['mean'], signed=True)} points"
-    return f"Together, {body} and TF-IDF {reads[outcome(entry)]}: {reached}, {by} ({_evidence(entry)})."
+    if not of_words:
+        return f"Together with {body}, TF-IDF has no say: on validation the words add nothing to the body."
+    reached, alone = (results["arms"][name]["test_accuracy"]["mean"] for name in (entry["a"], body))
+    by = f"{points(entry['mean'], signed=True)} points ({_evidence(entry)})"
+    better = f"; {body} alone has {percent(alone)}" if alone >= reached else ""
+    return f"Together, {body} and TF-IDF {reads[outcome(entry)]}: {percent(reached)}, {by}{better}."
 
 
 def _frozen_arms(results: Results) -> list[str]:
@@ -245,6 +250,10 @@ def _reserves(results: Results) -> list[str]:
     names = neural_arms(results)
     if any(len(results["arms"][name]["test_accuracy"]["by_seed"]) == 1 for name in names):
         said.append("With a single seed, the intervals cannot tell how much another seed would change.")
+    for name in names:
+        epochs = results["arms"][name]["chosen_epoch"]
+        if untrained := epochs.count(0):
+            said.append(f"No epoch of {name} was better than none with {untrained} of {len(epochs)} seeds.")
     shared = results["data"].get("train_test_overlap", 0)
     if shared:
         told = [(name, name) for name in names] + [("tfidf", "TF-IDF")]

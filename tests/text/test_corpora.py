@@ -162,7 +162,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("a.csv", b"txt,label\na,b\n", ":1", ["'text'", "txt, label", "did you mean 'txt'", "--text-column names"]),
         ("a.csv", b"zz,label\na,b\n", ":1", ["choose from label, zz"]),
         ("a.csv", b"text,text\na,b\n", ":1", ["2 columns 'text'"]),
-        ("a.csv", b'text,label\n"a\nb",c\nd\n', ":4", ["1 cells", "header has 2"]),
+        ("a.csv", b'text,label\n"a\nb",c\nd\n', ":4", ["1 cell where", "header has 2"]),
         ("a.csv", b"text,label\na,b,c\n", ":2", ["3 cells"]),
         ("a.csv", b'text\na\n"b\nc\n', ":3", ["quotes"]),
         ("a.csv", b'text\n"a"b\n', ":2", ["quotes"]),

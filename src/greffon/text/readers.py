@@ -56,10 +56,9 @@ def _csv_rows(path: Path, columns: Mapping[str, str], delimiter: str = ",") -> I
                 header = row
                 wanted = [_position(column, header, f"{path}:{line}", what) for what, column in columns.items()]
             elif row and len(row) != len(header):
-                raise UserError(
-                    f"{path}:{line}: {len(row)} cells where the header has {len(header)}; "
-                    f"quote the cells that hold a separator"
-                )
+                remedy = "add what is missing" if len(row) < len(header) else "quote the cells that hold a separator"
+                cells = f"{len(row)} cell{'s' * (len(row) != 1)}"
+                raise UserError(f"{path}:{line}: {cells} where the header has {len(header)}; {remedy}")
             elif row:
                 yield line, [row[index] for index in wanted]
             line = reader.line_num + 1  # a quoted cell may span lines: the next row begins here

@@ -58,6 +58,10 @@ def load_splits(data: Data) -> Splits:
 def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labelled], list[Labelled]]:
     kept, held = stratified(train, SHARE, name)
     if not held:
+        if len(classes := {example.label for example in train}) == 1:
+            raise UserError(
+                f"{', '.join(data.train)}: every text has the label {classes.pop()!r}; a classifier needs two classes"
+            )
         raise UserError(
             f"{', '.join(data.train)}: {len(train)} labelled texts are too few to hold a fifth of each class out; "
             f"give a file with --{name}, or more texts"
