@@ -67,7 +67,7 @@ def test_a_class_that_was_never_learnt_weighs_for_nobody_and_is_never_right():
     assert (without.valid_accuracy, with_it.valid_accuracy) == (1.0, pytest.approx(2 / 3))
 
 
-def test_results_hold_the_arm_with_its_weights_and_its_difference():
+def test_results_hold_the_arm_with_its_weights_and_its_differences():
     results = simulated(tfidf=0.8, together={"pretrained": 0.95})
     arm = results["arms"]["pretrained + tfidf"]
     assert arm["kind"] == "together"
@@ -75,5 +75,6 @@ def test_results_hold_the_arm_with_its_weights_and_its_difference():
     assert arm["weights"] == [[0.5, 1.5]] * 3
     assert (arm["curve"], arm["chosen_epoch"], arm["seconds"], arm["parameters"]) == ([], [], [], None)
     assert {m["predicted"] for m in arm["mistakes"]} <= set(LABELS)
-    assert results["differences"][-1]["a"] == "pretrained + tfidf"
-    assert results["differences"][-1]["mean"] == pytest.approx(0.15)
+    ends = results["differences"][-2:]
+    assert [(e["a"], e["b"]) for e in ends] == [("pretrained + tfidf", name) for name in ("tfidf", "pretrained")]
+    assert [e["mean"] for e in ends] == pytest.approx([0.15, 0.05])
