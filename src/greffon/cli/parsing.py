@@ -127,12 +127,12 @@ def asked_texts(
     """Return the texts that a command is about: those given, those of a file, or (-) the lines of stdin."""
     if (file is None) == (not texts):
         raise UserError(f"nothing to {what}, or too much; give {noun}, --file F, or - for stdin")
-    if file is None and tuple(texts) != ("-",):
-        return list(texts)
     if file is not None:
         found = read(file)
-    else:
+    elif tuple(texts) == ("-",):
         found = [line for _, line in stream_lines(sys.stdin.buffer, "standard input")]
+    else:
+        found = list(texts)
     if not found:
         raise UserError(f"{file or 'standard input'} is empty: nothing to {what}; give {noun} in it")
     return found
