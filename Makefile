@@ -39,7 +39,7 @@ test: $(VENV)/dev  ## all tests, two at a time
 	$(BIN)/python -m pytest -n 2
 
 soak: $(VENV)/dev  ## the long tests of reliability; their figures go into RELIABILITY.md
-	$(BIN)/python tests/soak.py
+	$(BIN)/python tests/reliability/soak.py
 
 check: $(VENV)/dev  ## style and types
 	$(BIN)/ruff check .
@@ -47,7 +47,7 @@ check: $(VENV)/dev  ## style and types
 	$(BIN)/mypy
 
 golden: $(VENV)/dev  ## record the golden losses anew; say why in the commit
-	$(BIN)/python tests/golden.py --record > /dev/null
+	$(BIN)/python tests/reliability/golden.py --record > /dev/null
 
 bench: $(VENV)/bench  ## Greffon and its peers side by side: BENCHMARKS.md; let nothing else run
 	$(BIN)/python -m bench

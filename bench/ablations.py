@@ -17,15 +17,15 @@ from typing import Any
 
 import torch
 
-from greffon.assembly import make_model
-from greffon.config import Data, Recipe, override
-from greffon.fit import fit
-from greffon.jobs import pretraining
-from greffon.optim import make_optimisers
-from greffon.recipes import compact, lab
-from greffon.runtime import keep_memory
-from greffon.text.corpora import documents
-from greffon.text.tokenizer import Tokenizer
+from greffon.core.config import Data, Recipe, override
+from greffon.core.machine import keep_memory
+from greffon.core.presets import compact, lab
+from greffon.data.corpora import documents
+from greffon.data.tokenizer import Tokenizer
+from greffon.nn.build import make_model
+from greffon.training.jobs import pretraining
+from greffon.training.loop import fit
+from greffon.training.optim import make_optimisers
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "compact": {},

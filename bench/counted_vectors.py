@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from greffon.config import Data
-from greffon.text.splits import load_splits
-from greffon.text.store import TokenStore, open_store
-from greffon.text.tokenizer import Tokenizer
-from greffon.yardstick import frozen, tfidf
+from greffon.comparison.baselines import frozen, tfidf
+from greffon.core.config import Data
+from greffon.data.splits import load_splits
+from greffon.data.token_store import TokenStore, open_store
+from greffon.data.tokenizer import Tokenizer
 
 SMOOTHING = 0.75
 """The power of a neighbour's frequency: rare ones would otherwise seem to say too much."""

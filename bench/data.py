@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from greffon.files import write_atomically
-from greffon.text.corpora import documents
-from greffon.text.tokenizer import Tokenizer
+from greffon.core.files import write_atomically
+from greffon.data.corpora import documents
+from greffon.data.tokenizer import Tokenizer
 
 LABELS = ("negative", "positive")
 
 
 def labelled_reviews(source: str) -> Iterator[tuple[str, str]]:
     """Yield texts and labels: `imdb` has reviews of some hundred words, `rotten_tomatoes` single sentences."""
-    from greffon.demonstration import NAMES, plain, read_source
+    from greffon.cli.demos.reviews import NAMES, plain, read_source
 
     rows = csv.reader(io.StringIO(read_source(), newline=""))
     return ((plain(text), NAMES[label]) for text, label, origin in rows if origin == source)

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 import greffon
-from greffon.randomness import generator
-from greffon.text.corpora import Labelled, labelled
-from greffon.yardstick import tfidf
+from greffon.comparison.baselines import tfidf
+from greffon.core.rng import generator
+from greffon.data.corpora import Labelled, labelled
 
 
 def folds(examples: list[Labelled], count: int) -> list[list[int]]:

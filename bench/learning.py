@@ -31,8 +31,8 @@ QUICK_SHAPE = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 16, "contex
 
 def corpus_of(recipe: Any, tokenizer: Any) -> tuple[Any, Any, list[Any]]:
     """The task, the rows to train on, and the held-out batches of a recipe."""
-    from greffon.jobs import causal, open_corpus
-    from greffon.randomness import generator
+    from greffon.core.rng import generator
+    from greffon.objectives.corpus import causal, open_corpus
 
     task = causal(recipe, tokenizer)
     corpus = open_corpus(recipe, tokenizer, task)
@@ -50,7 +50,7 @@ def plain_loop(recipe: Any, tokenizer: Any, seconds: float) -> dict[str, float]:
     import torch.nn.functional as F
 
     from bench.lab import LabModel
-    from greffon.randomness import generator
+    from greffon.core.rng import generator
 
     task, train, held = corpus_of(recipe, tokenizer)
     shape, rows = recipe.shape, recipe.training.rows
@@ -82,10 +82,10 @@ def plain_loop(recipe: Any, tokenizer: Any, seconds: float) -> dict[str, float]:
 
 def compact_run(recipe: Any, tokenizer: Any, seconds: float) -> dict[str, float]:
     """Train `compact` for about so much CPU time; what was really spent is what counts."""
-    from greffon.assembly import make_model
-    from greffon.fit import fit
-    from greffon.jobs import pretraining
-    from greffon.optim import make_optimisers
+    from greffon.nn.build import make_model
+    from greffon.training.jobs import pretraining
+    from greffon.training.loop import fit
+    from greffon.training.optim import make_optimisers
 
     job = pretraining(recipe, tokenizer)
 
@@ -105,9 +105,9 @@ def compact_run(recipe: Any, tokenizer: Any, seconds: float) -> dict[str, float]
 def measure(seed: int, seconds: float, folder: Path, quick: bool) -> dict[str, Any]:
     """One seed: the mark, and the budgets tried until one reached it."""
     from bench.data import text_file, tokenizer_file
-    from greffon.config import Data, Recipe, override
-    from greffon.recipes import compact, lab
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.core.config import Data, Recipe, override
+    from greffon.core.presets import compact, lab
+    from greffon.data.tokenizer import Tokenizer
 
     megabytes, vocabulary = (0.05, 300) if quick else (20, 8000)
     tokenizer = Tokenizer.load(tokenizer_file(folder, vocabulary, megabytes))
@@ -163,7 +163,7 @@ def main(words: list[str] | None = None) -> int:
 
     import torch
 
-    from greffon.runtime import keep_memory
+    from greffon.core.machine import keep_memory
 
     keep_memory()
     torch.set_num_threads(1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.contest import SECONDS, Contest, times_as_fast
 from bench.machine import same
-from greffon.files import write_atomically
+from greffon.core.files import write_atomically
 
 NOT_YET = "*Not measured yet.*"
 PARTS = {"contests": "bench", "learning": "learning", "scaling": "scaling"}

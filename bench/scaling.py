@@ -40,14 +40,14 @@ def training_point(change: dict[str, int], steps: int = 10) -> dict[str, float]:
     """Tokens a second and peak memory of `compact` with one thing changed, on random tokens."""
     import numpy as np
 
-    from greffon.assembly import make_model
-    from greffon.config import Data, Recipe, override
-    from greffon.fit import fit
+    from greffon.core.config import Data, Recipe, override
+    from greffon.core.machine import keep_memory
+    from greffon.core.presets import compact
+    from greffon.core.rng import generator
+    from greffon.nn.build import make_model
     from greffon.objectives.causal import Causal
-    from greffon.optim import make_optimisers
-    from greffon.randomness import generator
-    from greffon.recipes import compact
-    from greffon.runtime import keep_memory
+    from greffon.training.loop import fit
+    from greffon.training.optim import make_optimisers
 
     keep_memory()
     preset, vocabulary = compact(), change.get("vocabulary", compact().vocabulary)
@@ -67,7 +67,7 @@ def made_up_text(path: Path, megabytes: float) -> Path:
     """Lines of made-up words, the frequent ones short; as in real text, new words never stop coming."""
     import numpy as np
 
-    from greffon.randomness import generator
+    from greffon.core.rng import generator
 
     syllables = [a + b for a in "bcdfglmnprstv" for b in "aeiou"]
     known: dict[int, str] = {}
@@ -95,8 +95,8 @@ def made_up_text(path: Path, megabytes: float) -> Path:
 
 def tokenizer_point(file: Path) -> dict[str, float]:
     """Train a tokenizer on a file, and save it beside."""
-    from greffon.text.corpora import documents
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.corpora import documents
+    from greffon.data.tokenizer import Tokenizer
 
     started = time.perf_counter()
     Tokenizer.train(documents([file]), 8000).save(file.with_suffix(".json"))
@@ -105,8 +105,8 @@ def tokenizer_point(file: Path) -> dict[str, float]:
 
 def store_point(file: Path) -> dict[str, float]:
     """Build the token store of a file."""
-    from greffon.text.store import open_store
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.token_store import open_store
+    from greffon.data.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(file.with_suffix(".json"))
     started = time.perf_counter()
@@ -161,8 +161,8 @@ def draw(found: dict[str, Any], path: Path) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from greffon.drawing import inks
-    from greffon.drawing import save as save_figure
+    from greffon.plots.style import inks
+    from greffon.plots.style import save as save_figure
 
     ink, soft, paper = inks(dark=False)
     blue, red = ("#2b5c8a", "o"), ("#b5533c", "s")

@@ -6,7 +6,7 @@ from typing import Any
 
 def lab_shape(size: Any) -> Any:
     """Cut the preset `lab` to the layers, width, heads, inner width and context of a contest."""
-    from greffon.recipes import lab
+    from greffon.core.presets import lab
 
     sizes = {name: getattr(size, name) for name in ("layers", "width", "heads", "context")}
     return replace(lab().shape, **sizes, feed_forward=size.inner)

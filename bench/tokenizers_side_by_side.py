@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from greffon.text.corpora import documents
-from greffon.text.tokenizer import Tokenizer
+from greffon.data.corpora import documents
+from greffon.data.tokenizer import Tokenizer
 
 CANDIDATES = ("tokenizers-bpe", "greffon-fast", "sentencepiece-bpe", "sentencepiece-unigram")
 

@@ -30,7 +30,7 @@ from pathlib import Path
 import torch
 
 import greffon
-from greffon import demonstration, translation_demo
+from greffon.cli.demos import reviews, translation
 
 SHORT = os.environ.get("GREFFON_LAB") == "short"  # a minute, to see that every cell runs
 FOLDER = Path(os.environ.get("GREFFON_LAB_FOLDER", "lab-run"))
@@ -203,7 +203,7 @@ print(greffon.params(preset="lab", vocabulary=V, classes=2).components[-1])
 # next. To see something in a minute we take the preset `compact`, which learns faster than the lab's own.
 
 # %%
-data = demonstration.prepare(FOLDER / "data", reviews=500 if SHORT else 8000)
+data = reviews.prepare(FOLDER / "data", reviews=500 if SHORT else 8000)
 reviews = FOLDER / "data" / "reviews.txt"
 pieces = FOLDER / "tokenizer.json"
 tokenizer = (
@@ -303,7 +303,7 @@ print()
 print(comparison.results["verdict"])
 
 # %%
-from greffon.figures import accuracy_figure
+from greffon.comparison.figures import accuracy_figure
 
 show(accuracy_figure(comparison.results))
 
@@ -338,7 +338,7 @@ show(greffon.embeddings_figure(masked, FOLDER / "valid.csv"))
 # sentences are footnotes of statistical tables, English and French.
 
 # %%
-pairs = translation_demo.prepare(FOLDER / "pairs")
+pairs = translation.prepare(FOLDER / "pairs")
 settings = {
     "source": pairs / "train.en.txt",
     "target": pairs / "train.fr.txt",

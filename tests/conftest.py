@@ -25,7 +25,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """A small French text with regularities to learn, one document a line."""
-    from greffon.randomness import generator
+    from greffon.core.rng import generator
 
     random = generator(0, "corpus")
     subjects = ["le chat", "la mère", "un voisin", "l'enfant", "Paul", "la reine"]

@@ -1,75 +1,119 @@
-"""A module imports only from layers below its own. Read from the source, not from imports that ran."""
+"""The plan of the house: rooms import only from rooms below them, files never in a circle.
+
+Read from the source with `ast`, not from imports that ran; only the last test starts an interpreter.
+"""
 
 import ast
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
-
-LAYERS = [
-    {"errors", "runtime", "files", "randomness", "statistics", "likeness", "stopping", "sharding", "together"},
-    {"config", "bleu", "locks", "device"},
-    {"text", "nn", "lint", "yardstick", "verdict", "drawing", "health", "costs"},
-    {"objectives", "recipes"},
-    {"optim", "decode", "beam", "results", "crew", "compiling"},
-    {"fit"},
-    {"scoring", "assembly", "progress", "job", "weights"},
-    {"run", "pair_job", "ranks"},
-    {"jobs", "shared_run", "exports", "room"},
-    {"transfer", "ledger", "pair_recipes", "ctranslate"},
-    {"estimates"},
-    {"train"},
-    {"launch"},
-    {"pretraining", "finetuning", "predict", "summary", "tokenizing", "figures", "page", "worker"},
-    {"report", "arms", "embedding", "translation", "occlusion", "by_position", "huggingface"},
-    {"evaluation", "attending", "exporting"},
-    {"experiment", "pictures"},
-    {"demonstration", "translation_demo"},
-    {"web"},
-    {"cli"},
-    {"__init__", "__main__"},
-]
-HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+ROOMS = ["core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison", "web", "cli"]
+"""From the ground up: a room imports from itself and from rooms before it in this list."""
+TOP = {"__init__.py", "__main__.py", "py.typed"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
-def part_of(path: Path) -> str:
-    first = path.relative_to(SOURCE).parts[0]
-    return first.removesuffix(".py")
+def module_of(path: Path) -> str:
+    parts = ("greffon", *path.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
+    """Every module of ours that a tree names, whatever the form of the import; the deepest that exists."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                parts = parts[: len(parts) - node.level + is_package]
+                base = ".".join([*parts, *([node.module] if node.module else [])])
+            names = [f"{base}.{name.name}" for name in node.names]
+        else:
+            continue
+        for name in names:
+            while name and name not in MODULES:
+                name = name.rpartition(".")[0]
+            if name:
+                yield name
 
 
 def imported(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("greffon."):
-            found.add(node.module.split(".")[1])
-        elif isinstance(node, ast.Import):
-            found.update(name.name.split(".")[1] for name in node.names if name.name.startswith("greffon."))
-    return found
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return set(imports(tree, module_of(path), path.name == "__init__.py")) - {module_of(path)}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if module.count(".") else ""
+
+
+def room_graph() -> dict[str, set[str]]:
+    """Which rooms each room imports from, itself excluded."""
+    graph: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for path in FILES:
+        room = room_of(module_of(path))
+        if room in graph:
+            graph[room] |= {room_of(other) for other in imported(path)} - {room, "", "__init__"}
+    return graph
+
+
+def test_the_package_holds_its_rooms_and_nothing_else() -> None:
+    found = {entry.name for entry in SOURCE.iterdir() if entry.name != "__pycache__"}
+    assert found == {*ROOMS, *TOP}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_down(path: Path) -> None:
-    mine = part_of(path)
-    assert mine in HEIGHT, f"give {mine} a place in LAYERS"
-    for other in imported(path) - {mine}:
-        assert HEIGHT[other] < HEIGHT[mine], f"{path.name} imports {other}, which is not below it"
+    room = room_of(module_of(path))
+    if room not in ROOMS:
+        return  # `__init__` and `__main__` stand above all rooms
+    for other in imported(path):
+        if other == "greffon":
+            continue  # the version
+        assert ROOMS.index(room_of(other)) <= ROOMS.index(room), f"{path}: {other} is above {room}"
 
 
-def test_text_and_lint_do_without_torch() -> None:
+@pytest.mark.parametrize(
+    "line",
+    ["import greffon.cli.show", "from greffon import cli", "from greffon.cli import show", "from ..cli import show"],
+)
+def test_every_form_of_import_is_read(line: str) -> None:
+    assert any(name.startswith("greffon.cli") for name in imports(ast.parse(line), "greffon.core.files", False))
+
+
+def test_no_circle_of_files() -> None:
+    """Only imports at the top of a file count: what a function imports runs when it is called."""
+    graph = {}
+    for module, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+        graph[module] = set(imports(top, module, path.name == "__init__.py")) - {module}
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " → ".join([*trail[trail.index(module) :], module])
+        if module not in done:
+            for other in graph[module]:
+                visit(other, (*trail, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def test_core_and_data_do_without_torch() -> None:
     for path in FILES:
-        if part_of(path) in {
-            "errors",
-            "files",
-            "randomness",
-            "config",
-            "text",
-            "lint",
-            "statistics",
-            "results",
-            "yardstick",
-        }:
+        light = room_of(module_of(path)) in ("core", "data") and path.name != "device.py"
+        if light or path.name in ("metrics.py", "results.py", "baselines.py"):
             names = {
                 (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
                 for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -86,6 +130,7 @@ def test_no_pickle_anywhere() -> None:
 
 
 def test_one_process_never_imports_what_several_need() -> None:
+    ranks = "greffon.training.distributed.ranks"
     for path in FILES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = [
@@ -95,4 +140,23 @@ def test_one_process_never_imports_what_several_need() -> None:
             for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [n.name for n in node.names])
         ]
         if path.name != "ranks.py":
-            assert not any(name.startswith("torch.distributed") or name == "greffon.ranks" for name in names), path
+            assert not any(name.startswith("torch.distributed") or name == ranks for name in names), path
+
+
+USING = {
+    "classify": "greffon.inference.classify",
+    "generate": "greffon.inference.generate",
+    "fill": "greffon.inference.fill_mask",
+    "embed": "greffon.inference.embed",
+    "translate": "greffon.inference.translate",
+}
+
+
+@pytest.mark.parametrize("verb", USING)
+def test_using_a_run_imports_no_training(verb: str) -> None:
+    code = (
+        f"import sys, greffon; greffon.{verb}; assert {USING[verb]!r} in sys.modules; "
+        "print([name for name in sys.modules if name.startswith(('greffon.training', 'greffon.comparison'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

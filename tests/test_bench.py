@@ -21,7 +21,7 @@ from bench.machine import same
 from bench.report import NOT_YET, load, number, put_between, rounded, save, table
 from bench.scaling import slope
 from bench.turns import Turns, peak_bytes
-from greffon.text.corpora import Labelled
+from greffon.data.corpora import Labelled
 from packages import needs
 
 RATES = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=9)

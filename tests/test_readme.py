@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from greffon.cli import COMMANDS, run
-from greffon.randomness import generator
+from greffon.core.rng import generator
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 SMALL = ["--layers", "1", "--width", "32", "--heads", "2", "--feed-forward", "32", "--context", "32"]

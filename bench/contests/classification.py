@@ -11,9 +11,9 @@ def prepare(size: Size, folder: Path) -> None:
     """Write the texts, and a run with fresh weights: how good they are changes no speed."""
     from bench.contests.finetuning import prepare as prepare_texts
     from bench.data import tokenizer_file
-    from greffon.assembly import make_model
-    from greffon.run import Run
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.tokenizer import Tokenizer
+    from greffon.nn.build import make_model
+    from greffon.runs.run import Run
 
     prepare_texts(size, folder)
     tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
@@ -32,7 +32,7 @@ def run_folder(size: Size, folder: Path) -> Path:
 def texts_of(size: Size, folder: Path) -> list[str]:
     """The texts to label."""
     from bench.data import labelled_table
-    from greffon.text.corpora import labelled
+    from greffon.data.corpora import labelled
 
     return [row.text for row in labelled(labelled_table(folder, size.sources, size.texts, skip=0), "text", "label")]
 
@@ -49,9 +49,9 @@ def greffon_int8(turns: Turns, size: Size, folder: Path) -> None:
 
 def classify_in_turns(turns: Turns, size: Size, folder: Path, *, int8: bool) -> None:
     """Label all texts every turn."""
-    from greffon.predict import classify
-    from greffon.run import Run
-    from greffon.runtime import keep_memory
+    from greffon.core.machine import keep_memory
+    from greffon.inference.classify import classify
+    from greffon.runs.run import Run
 
     keep_memory()
     texts, run = texts_of(size, folder), Run.open(run_folder(size, folder))
@@ -66,7 +66,7 @@ def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
 
     from bench.data import tokenizer_file
     from bench.lab import LabModel, padded
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.tokenizer import Tokenizer
 
     texts = texts_of(size, folder)
     tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))

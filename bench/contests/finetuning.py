@@ -45,8 +45,8 @@ def prepare(size: Size, folder: Path) -> None:
 def recipe_of(size: Size, folder: Path, vocabulary: int) -> Any:
     """Describe Greffon's fine-tuning of a lab model."""
     from bench.data import LABELS, labelled_table
-    from greffon.config import Data, Recipe
-    from greffon.recipes import lab
+    from greffon.core.config import Data, Recipe
+    from greffon.core.presets import lab
 
     preset = lab()
     shape = lab_shape(size)
@@ -61,12 +61,12 @@ def recipe_of(size: Size, folder: Path, vocabulary: int) -> Any:
 def greffon(turns: Turns, size: Size, folder: Path) -> None:
     """The package's own loop, with length buckets."""
     from bench.data import tokenizer_file
-    from greffon.assembly import make_model
-    from greffon.fit import fit
-    from greffon.jobs import classify
-    from greffon.optim import make_optimisers
-    from greffon.runtime import keep_memory
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.core.machine import keep_memory
+    from greffon.data.tokenizer import Tokenizer
+    from greffon.nn.build import make_model
+    from greffon.training.jobs import classify
+    from greffon.training.loop import fit
+    from greffon.training.optim import make_optimisers
 
     keep_memory()
     tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
@@ -83,8 +83,8 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
 def encoded(size: Size, folder: Path) -> list[list[tuple[list[int], int]]]:
     """The texts to train on and the held-out ones as ids, as much of each as the context holds, and classes."""
     from bench.data import labelled_table, tokenizer_file
-    from greffon.text.corpora import labelled
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.corpora import labelled
+    from greffon.data.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
     parts = []

@@ -35,11 +35,11 @@ def prepare(size: Size, folder: Path) -> None:
 
 def greffon(turns: Turns, size: Size, folder: Path) -> None:
     """The package's own decoder."""
-    from greffon.assembly import make_model
-    from greffon.config import Data, Recipe
-    from greffon.decode import GREEDY, generate_tokens
-    from greffon.recipes import lab
-    from greffon.runtime import keep_memory
+    from greffon.core.config import Data, Recipe
+    from greffon.core.machine import keep_memory
+    from greffon.core.presets import lab
+    from greffon.inference.sampling import GREEDY, generate_tokens
+    from greffon.nn.build import make_model
 
     keep_memory()
     preset = lab()

@@ -35,8 +35,8 @@ def prepare(size: Size, folder: Path) -> None:
     import numpy as np
 
     from bench.data import text_file, tokenizer_file
-    from greffon.text.store import open_store
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.token_store import open_store
+    from greffon.data.tokenizer import Tokenizer
 
     text = text_file(folder, size.megabytes)
     tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
@@ -53,7 +53,7 @@ def windows_file(size: Size, folder: Path) -> Path:
 
 def flops_a_token(size: Size, vocabulary: int) -> int:
     """Six operations a parameter and token, without the embedding, which is looked up; and attention."""
-    from greffon.ledger import body_components, vocabulary_head_component
+    from greffon.runs.params import body_components, vocabulary_head_component
 
     shape = lab_shape(size)
     parts = [*body_components(shape, vocabulary), vocabulary_head_component(shape, vocabulary)]
@@ -64,14 +64,14 @@ def flops_a_token(size: Size, vocabulary: int) -> int:
 def greffon(turns: Turns, size: Size, folder: Path) -> None:
     """The package's own loop on its own token store, with the preset `lab`."""
     from bench.data import text_file, tokenizer_file
-    from greffon.assembly import make_model
-    from greffon.config import Data, Recipe
-    from greffon.fit import fit
-    from greffon.jobs import pretraining
-    from greffon.optim import make_optimisers
-    from greffon.recipes import lab
-    from greffon.runtime import keep_memory
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.core.config import Data, Recipe
+    from greffon.core.machine import keep_memory
+    from greffon.core.presets import lab
+    from greffon.data.tokenizer import Tokenizer
+    from greffon.nn.build import make_model
+    from greffon.training.jobs import pretraining
+    from greffon.training.loop import fit
+    from greffon.training.optim import make_optimisers
 
     keep_memory()
     tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
@@ -142,7 +142,7 @@ def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
 def products(turns: Turns, size: Size, folder: Path) -> None:
     """The same arithmetic as nothing but products of matrices."""
     from bench.data import tokenizer_file
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.tokenizer import Tokenizer
 
     vocabulary = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes)).size
     multiply_in_turns(turns, size.work, flops_a_token(size, vocabulary))

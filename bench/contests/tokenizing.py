@@ -42,8 +42,8 @@ def lines(size: Size, folder: Path) -> Iterator[str]:
 def learn_greffon(size: Size, folder: Path) -> Any:
     """Train Greffon's tokenizer, from the file as `greffon tokenizer` does."""
     from bench.data import text_file
-    from greffon.text.corpora import documents
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.corpora import documents
+    from greffon.data.tokenizer import Tokenizer
 
     return Tokenizer.train(documents([text_file(folder, size.megabytes)]), size.vocabulary)
 

@@ -31,7 +31,7 @@ class Size:
 
 def shape_of(size: Size) -> Any:
     """The preset's shape; post-norm, because Marian is."""
-    from greffon.recipes import preset
+    from greffon.core.presets import preset
 
     return replace(preset(size.preset, "seq2seq").shape, norm_place="post", dropout=0.0, **dict(size.smaller))
 
@@ -51,10 +51,10 @@ def prepare(size: Size, folder: Path) -> None:
     import torch
 
     from bench.data import labelled_reviews, tokenizer_file
-    from greffon.assembly import make_model
-    from greffon.config import Data, Recipe, Training
-    from greffon.run import Run
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.core.config import Data, Recipe, Training
+    from greffon.data.tokenizer import Tokenizer
+    from greffon.nn.build import make_model
+    from greffon.runs.run import Run
 
     tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
     shape = shape_of(size)
@@ -85,8 +85,8 @@ def greffon(**options: Any) -> Contestant:
     """`greffon.translate` on a run, by its own search or by another backend."""
 
     def play(turns: Turns, size: Size, folder: Path) -> None:
-        from greffon.run import Run
-        from greffon.translation import translate
+        from greffon.inference.translate import translate
+        from greffon.runs.run import Run
 
         run, texts = Run.open(run_folder(size, folder)), sentences(size, folder)
         for _ in turns:
@@ -110,8 +110,8 @@ def generate_in_turns(turns: Turns, size: Size, folder: Path, rows_at_once: int)
     """Translate all sentences every turn by `generate`."""
     import torch
 
-    from greffon.scoring import longest_target
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.tokenizer import Tokenizer
+    from greffon.inference.scoring import longest_target
 
     tokenizer = Tokenizer.load(run_folder(size, folder))
     model = marian_model(size, folder, tokenizer)
@@ -179,14 +179,14 @@ def marian_model(size: Size, folder: Path, tokenizer: Any) -> Any:
 
 def products(turns: Turns, size: Size, folder: Path) -> None:
     """The same arithmetic as nothing but products of matrices."""
-    from greffon.text.tokenizer import Tokenizer
+    from greffon.data.tokenizer import Tokenizer
 
     multiply_in_turns(turns, size.sentences, flops_a_sentence(size, Tokenizer.load(run_folder(size, folder)).size))
 
 
 def flops_a_sentence(size: Size, vocabulary: int) -> int:
     """Two operations a parameter and token: of a source once, of a translation once a beam; attention comes on top."""
-    from greffon.scoring import longest_target
+    from greffon.inference.scoring import longest_target
 
     shape = shape_of(size)
     # Six squares a layer and token on both sides: four of its own attention, and two of the cross attention, whose keys

@@ -10,46 +10,46 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "tokenizer": "tokenizing",
-    "pretrain": "pretraining",
-    "estimate": "pretraining",
-    "resume": "pretraining",
-    "finetune": "finetuning",
-    "compare": "experiment",
-    "demo": "demonstration",
-    "demo_translation": "translation_demo",
-    "evaluate": "evaluation",
-    "classify": "predict",
-    "generate": "predict",
-    "generate_many": "predict",
-    "stream": "predict",
-    "fill": "predict",
-    "occlude": "occlusion",
-    "embed": "embedding",
-    "nearest": "embedding",
-    "word_vectors": "embedding",
-    "translate": "translation",
-    "translate_best": "translation",
-    "attention": "attending",
-    "draw": "pictures",
-    "mask_figure": "pictures.masks",
-    "positions_figure": "pictures.positions",
-    "attention_figure": "pictures.heads",
-    "complexity_figure": "pictures.costs",
-    "layer_costs": "costs",
-    "extrapolation_figure": "pictures.extrapolation",
-    "loss_by_position": "by_position",
-    "curves_figure": "pictures.curves",
-    "embeddings_figure": "pictures.plane",
-    "params": "ledger",
+    "tokenizer": "data.train_tokenizer",
+    "pretrain": "training.pretrain",
+    "estimate": "training.pretrain",
+    "resume": "training.pretrain",
+    "finetune": "training.finetune",
+    "compare": "comparison.compare",
+    "demo": "cli.demos.reviews",
+    "demo_translation": "cli.demos.translation",
+    "evaluate": "inference.evaluate",
+    "classify": "inference.classify",
+    "generate": "inference.generate",
+    "generate_many": "inference.generate",
+    "stream": "inference.generate",
+    "fill": "inference.fill_mask",
+    "occlude": "inference.occlusion",
+    "embed": "inference.embed",
+    "nearest": "inference.embed",
+    "word_vectors": "inference.embed",
+    "translate": "inference.translate",
+    "translate_best": "inference.translate",
+    "attention": "inference.attention",
+    "draw": "plots",
+    "mask_figure": "plots.masks",
+    "positions_figure": "plots.positions",
+    "attention_figure": "plots.attention",
+    "complexity_figure": "plots.complexity",
+    "layer_costs": "plots.layer_costs",
+    "extrapolation_figure": "plots.extrapolation",
+    "loss_by_position": "inference.loss_by_position",
+    "curves_figure": "plots.curves",
+    "embeddings_figure": "plots.embeddings",
+    "params": "runs.params",
     "serve": "web",
-    "export": "exporting",
-    "show": "summary",
-    "import_checkpoint": "huggingface.importing",
-    "Run": "run",
-    "Recipe": "config",
-    "Shape": "config",
-    "Training": "config",
+    "export": "inference.export",
+    "show": "runs.summary",
+    "import_checkpoint": "runs.huggingface.import_checkpoint",
+    "Run": "runs.run",
+    "Recipe": "core.config",
+    "Shape": "core.config",
+    "Training": "core.config",
     "Decoder": "nn.body",
     "Encoder": "nn.body",
     "EncoderDecoder": "nn.encoder_decoder",
@@ -57,40 +57,47 @@ _HOME = {
     "Model": "nn.model",
     "Causal": "objectives.causal",
     "Masked": "objectives.masked",
-    "Masking": "config",
+    "Masking": "core.config",
     "PairHead": "nn.heads",
     "Seq2Seq": "objectives.seq2seq",
     "ClassHead": "nn.heads",
     "Classify": "objectives.classify",
-    "Comparison": "experiment",
-    "Graft": "config",
-    "Tokenizer": "text.tokenizer",
-    "UserError": "errors",
+    "Comparison": "comparison.compare",
+    "Graft": "core.config",
+    "Tokenizer": "data.tokenizer",
+    "UserError": "core.errors",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
-    from greffon.attending import attention as attention
-    from greffon.by_position import loss_by_position as loss_by_position
-    from greffon.config import Graft as Graft
-    from greffon.config import Masking as Masking
-    from greffon.config import Recipe as Recipe
-    from greffon.config import Shape as Shape
-    from greffon.config import Training as Training
-    from greffon.costs import layer_costs as layer_costs
-    from greffon.demonstration import demo as demo
-    from greffon.embedding import embed as embed
-    from greffon.embedding import nearest as nearest
-    from greffon.embedding import word_vectors as word_vectors
-    from greffon.errors import UserError as UserError
-    from greffon.evaluation import evaluate as evaluate
-    from greffon.experiment import Comparison as Comparison
-    from greffon.experiment import compare as compare
-    from greffon.exporting import export as export
-    from greffon.finetuning import finetune as finetune
-    from greffon.huggingface.importing import import_checkpoint as import_checkpoint
-    from greffon.ledger import params as params
+    from greffon.cli.demos.reviews import demo as demo
+    from greffon.cli.demos.translation import demo_translation as demo_translation
+    from greffon.comparison.compare import Comparison as Comparison
+    from greffon.comparison.compare import compare as compare
+    from greffon.core.config import Graft as Graft
+    from greffon.core.config import Masking as Masking
+    from greffon.core.config import Recipe as Recipe
+    from greffon.core.config import Shape as Shape
+    from greffon.core.config import Training as Training
+    from greffon.core.errors import UserError as UserError
+    from greffon.data.tokenizer import Tokenizer as Tokenizer
+    from greffon.data.train_tokenizer import tokenizer as tokenizer
+    from greffon.inference.attention import attention as attention
+    from greffon.inference.classify import classify as classify
+    from greffon.inference.embed import embed as embed
+    from greffon.inference.embed import nearest as nearest
+    from greffon.inference.embed import word_vectors as word_vectors
+    from greffon.inference.evaluate import evaluate as evaluate
+    from greffon.inference.export import export as export
+    from greffon.inference.fill_mask import fill as fill
+    from greffon.inference.generate import generate as generate
+    from greffon.inference.generate import generate_many as generate_many
+    from greffon.inference.generate import stream as stream
+    from greffon.inference.loss_by_position import loss_by_position as loss_by_position
+    from greffon.inference.occlusion import occlude as occlude
+    from greffon.inference.translate import translate as translate
+    from greffon.inference.translate import translate_best as translate_best
     from greffon.nn.body import Decoder as Decoder
     from greffon.nn.body import Encoder as Encoder
     from greffon.nn.encoder_decoder import EncoderDecoder as EncoderDecoder
@@ -102,30 +109,23 @@ if TYPE_CHECKING:
     from greffon.objectives.classify import Classify as Classify
     from greffon.objectives.masked import Masked as Masked
     from greffon.objectives.seq2seq import Seq2Seq as Seq2Seq
-    from greffon.occlusion import occlude as occlude
-    from greffon.pictures import draw as draw
-    from greffon.pictures.costs import complexity_figure as complexity_figure
-    from greffon.pictures.curves import curves_figure as curves_figure
-    from greffon.pictures.extrapolation import extrapolation_figure as extrapolation_figure
-    from greffon.pictures.heads import attention_figure as attention_figure
-    from greffon.pictures.masks import mask_figure as mask_figure
-    from greffon.pictures.plane import embeddings_figure as embeddings_figure
-    from greffon.pictures.positions import positions_figure as positions_figure
-    from greffon.predict import classify as classify
-    from greffon.predict import fill as fill
-    from greffon.predict import generate as generate
-    from greffon.predict import generate_many as generate_many
-    from greffon.predict import stream as stream
-    from greffon.pretraining import estimate as estimate
-    from greffon.pretraining import pretrain as pretrain
-    from greffon.pretraining import resume as resume
-    from greffon.run import Run as Run
-    from greffon.summary import show as show
-    from greffon.text.tokenizer import Tokenizer as Tokenizer
-    from greffon.tokenizing import tokenizer as tokenizer
-    from greffon.translation import translate as translate
-    from greffon.translation import translate_best as translate_best
-    from greffon.translation_demo import demo_translation as demo_translation
+    from greffon.plots import draw as draw
+    from greffon.plots.attention import attention_figure as attention_figure
+    from greffon.plots.complexity import complexity_figure as complexity_figure
+    from greffon.plots.curves import curves_figure as curves_figure
+    from greffon.plots.embeddings import embeddings_figure as embeddings_figure
+    from greffon.plots.extrapolation import extrapolation_figure as extrapolation_figure
+    from greffon.plots.layer_costs import layer_costs as layer_costs
+    from greffon.plots.masks import mask_figure as mask_figure
+    from greffon.plots.positions import positions_figure as positions_figure
+    from greffon.runs.huggingface.import_checkpoint import import_checkpoint as import_checkpoint
+    from greffon.runs.params import params as params
+    from greffon.runs.run import Run as Run
+    from greffon.runs.summary import show as show
+    from greffon.training.finetune import finetune as finetune
+    from greffon.training.pretrain import estimate as estimate
+    from greffon.training.pretrain import pretrain as pretrain
+    from greffon.training.pretrain import resume as resume
     from greffon.web import serve as serve
 
 

@@ -7,11 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greffon.config import Shape
+from greffon.core.config import Shape
+from greffon.core.presets import PRESETS
 from greffon.nn.attention import KeyValues
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.masks import PADDING
-from greffon.recipes import PRESETS
 
 VOCABULARY = 60
 TINY = Shape(layers=2, width=16, heads=2, feed_forward=32, context=32)

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from greffon.config import Shape
+from greffon.core.config import Shape
+from greffon.core.presets import lab
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.masks import PADDING, square
 from greffon.nn.positions import sinusoids
-from greffon.recipes import lab
 
 
 def copy_into_torch(body: Body, encoder: nn.TransformerEncoder) -> None:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from greffon.core.rng import generator
+from greffon.data.sentence_pairs import Pair
 from greffon.objectives.batch import IGNORE, Batch
 from greffon.objectives.classify import Classify
 from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.seq2seq import Seq2Seq
-from greffon.randomness import generator
-from greffon.text.sentence_pairs import Pair
 
 LENGTH, VOCABULARY = 10, 30
 

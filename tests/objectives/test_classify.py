@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from greffon.config import Shape
+from greffon.core.config import Shape
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model

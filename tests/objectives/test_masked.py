@@ -9,19 +9,19 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greffon.config import Masking, Shape
-from greffon.errors import UserError
+from greffon.core.config import Masking, Shape
+from greffon.core.errors import UserError
+from greffon.core.rng import generator
+from greffon.data.batching import Stream, Windows
+from greffon.data.segmentation import Sentences, Words
+from greffon.data.sentence_pairs import Pair, SentencePairs
+from greffon.data.tokenizer import Tokenizer
 from greffon.nn.body import Encoder
 from greffon.nn.heads import GistHead, MaskedHead, PairHead, VocabularyHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE
 from greffon.objectives.masked import Masked, Roles
-from greffon.randomness import generator
-from greffon.text.batching import Stream, Windows
-from greffon.text.sentence_pairs import Pair, SentencePairs
-from greffon.text.tokenizer import Tokenizer
-from greffon.text.words import Sentences, Words
 
 NAMES = Roles(pad=0, start=1, end=2, cls=3, sep=4, mask=5)
 VOCABULARY = 60

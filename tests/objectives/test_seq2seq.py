@@ -3,8 +3,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from greffon.assembly import make_model
-from greffon.config import Data, Recipe, Shape, Training
+from greffon.core.config import Data, Recipe, Shape, Training
+from greffon.nn.build import make_model
 from greffon.objectives.seq2seq import Pair, Seq2Seq
 
 SIZE = 40

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from serving import Address, Kinds, running, until
 
 import greffon
-from greffon import decode
+from greffon.inference import sampling
 from greffon.web.limits import Limits
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -119,13 +119,13 @@ def test_write(visit: Callable[..., Page], kinds: Kinds) -> None:
 def test_a_stopped_answer_stops_on_the_server(
     visit: Callable[..., Page], server: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps, logits = [], decode.Reader.logits
+    steps, logits = [], sampling.Reader.logits
 
-    def slow(self: decode.Reader) -> object:
+    def slow(self: sampling.Reader) -> object:
         steps.append(time.sleep(0.05))
         return logits(self)
 
-    monkeypatch.setattr(decode.Reader, "logits", slow)
+    monkeypatch.setattr(sampling.Reader, "logits", slow)
     page = visit("write")
     page.get_by_text("How freely it writes").click()
     page.get_by_label("Tokens at most").fill("400")

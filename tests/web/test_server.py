@@ -12,7 +12,7 @@ import pytest
 from serving import Address, Kinds, running, until
 
 from greffon.cli import run as command
-from greffon.errors import UserError
+from greffon.core.errors import UserError
 from greffon.web.limits import Limits
 from greffon.web.server import listen
 
@@ -131,16 +131,16 @@ def test_too_many_questions_are_sent_away_and_dropped_ones_stop(server: Address)
 
 def test_a_dropped_question_stops_at_its_next_step(server: Address, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only streams: a plain question, too, and long before its end."""
-    from greffon import decode
+    from greffon.inference import sampling
 
     steps = []
-    logits = decode.Reader.logits
+    logits = sampling.Reader.logits
 
-    def slow(self: decode.Reader) -> object:
+    def slow(self: sampling.Reader) -> object:
         steps.append(time.sleep(0.02))
         return logits(self)
 
-    monkeypatch.setattr(decode.Reader, "logits", slow)
+    monkeypatch.setattr(sampling.Reader, "logits", slow)
     body = json.dumps(LONG).encode()
     asked = head("/api/generate", method="POST", Content_Type="application/json", Content_Length=str(len(body))) + body
     client = server.connect(asked)

@@ -10,8 +10,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from greffon.errors import ToldError, UserError, did_you_mean
-from greffon.runtime import complains, in_crew, leads
+from greffon.core.errors import ToldError, UserError, did_you_mean
+from greffon.core.machine import complains, in_crew, leads
 
 COMMANDS = {
     "tokenizer": "train a subword tokenizer on text files",

@@ -29,11 +29,11 @@ def main(words: Sequence[str]) -> None:
     """Print a label for each text."""
     args = parse(Args, "classify", words)
 
-    from greffon.text.corpora import texts_of
+    from greffon.data.corpora import texts_of
 
     texts = asked_texts(args.texts, args.file, lambda file: texts_of(file, args.text_column), "classify")
 
-    from greffon.predict import classify
+    from greffon.inference.classify import classify
 
     for found in classify(args.run, texts, int8=args.int8):
         if args.json:

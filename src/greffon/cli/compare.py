@@ -7,7 +7,7 @@ from pathlib import Path
 
 from greffon.cli import say_out
 from greffon.cli.parsing import ComparisonSettings, Number, OptionalFile, Runs, given, parse
-from greffon.errors import UserError
+from greffon.core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> None:
     except ValueError:
         raise UserError(f"--labels is {args.labels!r}; give numbers with commas between, such as 100,400") from None
 
-    from greffon.experiment import compare
+    from greffon.comparison.compare import compare
 
     left_out = ("runs", "settings", "labels", "json")
     what = {name: value for name, value in vars(args).items() if name not in left_out}

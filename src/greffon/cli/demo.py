@@ -35,7 +35,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def _classification(out: Path) -> None:
-    from greffon.demonstration import demo
+    from greffon.cli.demos.reviews import demo
 
     made = demo(out=out)
     say_out(made.results["verdict"])
@@ -44,7 +44,7 @@ def _classification(out: Path) -> None:
 
 
 def _translation(out: Path) -> None:
-    from greffon.translation_demo import demo_translation
+    from greffon.cli.demos.translation import demo_translation
 
     made = demo_translation(out=out)
     for example in made.examples:

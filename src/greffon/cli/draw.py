@@ -9,8 +9,8 @@ import tyro
 
 from greffon.cli import say_out
 from greffon.cli.parsing import MaskedText, Number, OptionalFile, OptionalRun, Run, Runs, SomeText, Word, parse
-from greffon.config import Pool
-from greffon.errors import UserError, did_you_mean
+from greffon.core.config import Pool
+from greffon.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +36,7 @@ def mask(words: Sequence[str]) -> None:
     """Draw a mask."""
     args = parse(Mask, "draw mask", words)
 
-    from greffon.pictures.masks import mask_figure
+    from greffon.plots.masks import mask_figure
 
     _write(args.out, "mask", lambda: mask_figure(args.length, args.objective, args.padding))
 
@@ -59,7 +59,7 @@ def positions(words: Sequence[str]) -> None:
     """Draw a position encoding."""
     args = parse(Positions, "draw positions", words)
 
-    from greffon.pictures.positions import positions_figure
+    from greffon.plots.positions import positions_figure
 
     _write(args.out, "positions", lambda: positions_figure(args.run, preset=args.preset, length=args.length))
 
@@ -88,8 +88,8 @@ def attention(words: Sequence[str]) -> None:
     """Draw attention, and print a table of the heads."""
     args = parse(Attention, "draw attention", words)
 
-    from greffon.attending import attention as look
-    from greffon.pictures.heads import habits_table, weights_figure
+    from greffon.inference.attention import attention as look
+    from greffon.plots.attention import habits_table, weights_figure
 
     found = look(args.run, args.text, args.to, kind=args.kind)
     name = args.run.resolve().name
@@ -111,8 +111,8 @@ def complexity(words: Sequence[str]) -> None:
     """Measure and draw the cost of layers, and print the exponents."""
     args = parse(Complexity, "draw complexity", words)
 
-    from greffon.costs import QUICK, layer_costs
-    from greffon.pictures.costs import complexity_figure, exponents_table
+    from greffon.plots.complexity import complexity_figure, exponents_table
+    from greffon.plots.layer_costs import QUICK, layer_costs
 
     costs = layer_costs(QUICK if args.quick else None)
     _write(args.out, "complexity", lambda: complexity_figure(costs))
@@ -141,7 +141,7 @@ def extrapolation(words: Sequence[str]) -> None:
     """Draw the loss by position."""
     args = parse(Extrapolation, "draw extrapolation", words)
 
-    from greffon.pictures.extrapolation import extrapolation_figure
+    from greffon.plots.extrapolation import extrapolation_figure
 
     column = args.text_column
     _write(
@@ -167,7 +167,7 @@ def curves(words: Sequence[str]) -> None:
     """Draw learning curves."""
     args = parse(Curves, "draw curves", words)
 
-    from greffon.pictures.curves import curves_figure
+    from greffon.plots.curves import curves_figure
 
     _write(args.out, "curves", lambda: curves_figure(args.runs, by=args.by))
 
@@ -197,7 +197,7 @@ def embeddings(words: Sequence[str]) -> None:
     if file is None:
         raise UserError("no texts; name a file of labelled ones with --file")
 
-    from greffon.pictures.plane import embeddings_figure
+    from greffon.plots.embeddings import embeddings_figure
 
     columns = {"text_column": args.text_column, "label_column": args.label_column}
     _write(args.out, "embeddings", lambda: embeddings_figure(args.run, file, pool=args.pool, **columns))
@@ -231,7 +231,7 @@ _MORE = "`greffon draw FIGURE --help` tells the rest; the ending of --out choose
 
 
 def _write(out: Path | None, name: str, make: "Callable[[], Figure]") -> None:
-    from greffon.drawing import check_name, save
+    from greffon.plots.style import check_name, save
 
     path = Path(f"{name}.png") if out is None else out
     check_name(path)  # before the work, so that none is lost

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from greffon.cli import say_out
 from greffon.cli.parsing import OptionalFile, Run, SomeText, parse
-from greffon.config import Pool
+from greffon.core.config import Pool
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ def main(words: Sequence[str]) -> None:
     """Write the vectors, or print the nearest texts."""
     args = parse(Args, "embed", words)
 
-    from greffon.embedding import embed, nearest_vectors, save_vectors
-    from greffon.errors import UserError
-    from greffon.text.corpora import texts_of
+    from greffon.core.errors import UserError
+    from greffon.data.corpora import texts_of
+    from greffon.inference.embed import embed, nearest_vectors, save_vectors
 
     if args.file is None:
         raise UserError("no texts; name a file with --file")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from greffon.cli import say_out
 from greffon.cli.parsing import OptionalFile, PossibleFile, Run, parse
-from greffon.config import Backend
+from greffon.core.config import Backend
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def main(words: Sequence[str]) -> None:
     """Print the scores."""
     args = parse(Args, "evaluate", words)
 
-    from greffon import run as runs
     from greffon.cli.outcome import a_token
-    from greffon.evaluation import evaluate
+    from greffon.inference.evaluate import evaluate
+    from greffon.runs import run as runs
 
     scores = evaluate(args.run, **{name: value for name, value in vars(args).items() if name not in ("run", "json")})
     if args.json:

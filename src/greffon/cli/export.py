@@ -32,6 +32,6 @@ def main(words: Sequence[str]) -> None:
     """Export, and say where."""
     args = parse(Args, "export", words)
 
-    from greffon.exporting import export
+    from greffon.inference.export import export
 
     say_out(str(export(args.run, to=args.to, out=args.out, quantize=args.quantize, force=args.force)))

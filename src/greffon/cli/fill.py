@@ -26,7 +26,7 @@ def main(words: Sequence[str]) -> None:
     """Print the candidates for each mask."""
     args = parse(Args, "fill", words)
 
-    from greffon.predict import fill
+    from greffon.inference.fill_mask import fill
 
     masks = fill(args.run, args.text, top=args.top)
     if args.json:

@@ -47,7 +47,7 @@ def main(words: Sequence[str]) -> None:
     args = parse(Args, "finetune", words)
 
     from greffon.cli.outcome import outcome
-    from greffon.finetuning import finetune
+    from greffon.training.finetune import finetune
 
     what = {name: value for name, value in vars(args).items() if name not in ("run", "settings")}
     run = finetune(args.run, **what, **given(args.settings))

@@ -34,7 +34,7 @@ def main(words: Sequence[str]) -> None:
     """Print the prompt and its continuation as one text."""
     args = parse(Args, "generate", words)
 
-    from greffon.predict import generate
+    from greffon.inference.generate import generate
 
     made = generate(
         args.run,

@@ -24,7 +24,7 @@ def main(words: Sequence[str]) -> None:
     """Import, and say what the run can be used for."""
     args = parse(Args, "import", words)
 
-    from greffon.huggingface.importing import import_checkpoint
+    from greffon.runs.huggingface.import_checkpoint import import_checkpoint
 
     run = import_checkpoint(args.checkpoint, out=args.out, force=args.force)
     say_out(f"{run.path}: a {run.recipe.objective} run; `greffon show {run.path}` tells the rest")

@@ -1,6 +1,6 @@
 """The line in which `pretrain`, `finetune` and `resume` end: where the run is, and how good it became."""
 
-from greffon.run import Run
+from greffon.runs.run import Run
 
 
 def a_token(run: Run) -> str:

@@ -29,7 +29,7 @@ def main(words: Sequence[str]) -> None:
     """Print the ledger."""
     args = parse(Args, "params", words)
 
-    from greffon.ledger import params
+    from greffon.runs.params import params
 
     what = {"preset": args.preset, "vocabulary": args.vocabulary, "classes": args.classes}
     ledger = params(args.run, **what, **given(args.shape))  # type: ignore[arg-type]

@@ -20,9 +20,9 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
-from greffon.config import FREE, PAIR_SETTINGS, Graft, Shape, Training, read_value
-from greffon.errors import UserError, did_you_mean
-from greffon.text.readers import stream_lines
+from greffon.core.config import FREE, PAIR_SETTINGS, Graft, Shape, Training, read_value
+from greffon.core.errors import UserError, did_you_mean
+from greffon.data.readers import stream_lines
 
 Args = TypeVar("Args")
 

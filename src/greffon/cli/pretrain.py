@@ -6,7 +6,7 @@ from typing import Any
 
 from greffon.cli import say_out
 from greffon.cli.parsing import Minutes, Number, OptionalFile, OutRun, Settings, Share, Texts, Word, given, parse
-from greffon.config import PretrainingObjective
+from greffon.core.config import PretrainingObjective
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def main(words: Sequence[str]) -> None:
     args = parse(Args, "pretrain", words)
 
     from greffon.cli.outcome import outcome
-    from greffon.errors import UserError
-    from greffon.estimates import cost_line
-    from greffon.pretraining import estimate, pretrain
+    from greffon.core.errors import UserError
+    from greffon.training.estimate import cost_line
+    from greffon.training.pretrain import estimate, pretrain
 
     what: dict[str, Any] = {
         name: value

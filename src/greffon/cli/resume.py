@@ -26,7 +26,7 @@ def main(words: Sequence[str]) -> None:
     args = parse(Args, "resume", words)
 
     from greffon.cli.outcome import outcome
-    from greffon.pretraining import resume
+    from greffon.training.pretrain import resume
 
     run = resume(args.run, more=args.more, processes=args.processes, shard=args.shard)
     say_out(outcome(run))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from greffon.cli import say_out
 from greffon.cli.parsing import Run, parse
-from greffon.config import Graft, Masking
+from greffon.core.config import Graft, Masking
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def main(words: Sequence[str]) -> None:
         _show_comparison(args.run, args.json)
         return
 
-    from greffon.summary import show
+    from greffon.runs.summary import show
 
     summary = show(args.run)
     if args.json:
@@ -66,7 +66,7 @@ def main(words: Sequence[str]) -> None:
 
 def _show_comparison(path: Path, as_json: bool) -> None:
     """Print the verdict of a comparison, and what each arm reached."""
-    from greffon.experiment import Comparison
+    from greffon.comparison.compare import Comparison
 
     found = Comparison.open(path)
     if as_json:

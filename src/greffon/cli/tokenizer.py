@@ -28,7 +28,7 @@ class Args:
 
 def main(words: Sequence[str]) -> None:
     """Train and save a tokenizer."""
-    from greffon.tokenizing import tokenizer
+    from greffon.data.train_tokenizer import tokenizer
 
     args = parse(Args, "tokenizer", words)
     made = tokenizer(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from greffon.cli import say_out
 from greffon.cli.parsing import OptionalFile, Run, Texts, asked_texts, parse
-from greffon.config import Backend
+from greffon.core.config import Backend
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ def main(words: Sequence[str]) -> None:
     args = parse(Args, "translate", words)
 
     def read(file: Path) -> list[str]:
-        from greffon.translation import sentences
+        from greffon.inference.translate import sentences
 
         return sentences(file, args.text_column)
 
     texts = asked_texts(args.texts, args.file, read, "translate", "sentences")
 
-    from greffon.translation import translate_best
+    from greffon.inference.translate import translate_best
 
     found = translate_best(
         args.run,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from greffon.config import Shape
+from greffon.core.config import Shape
 from greffon.nn.attention import Attention, KeyValues
 from greffon.nn.dropout import Dropout
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from greffon.config import Shape
+from greffon.core.config import Shape
 from greffon.nn.attention import KeyValues
 from greffon.nn.blocks import Block, embedding_norm, final_norm
 from greffon.nn.dropout import Dropout

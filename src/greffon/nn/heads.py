@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from greffon.config import Shape
+from greffon.core.config import Shape
 from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
-from greffon.nn.packed import FEW, Halved, Packed, Rounded, can_halve, can_pack
+from greffon.nn.quantize import FEW, Halved, Packed, Rounded, can_halve, can_pack
 
 PANEL = 4096
 """Tokens whose logits are computed at once where only the highest are asked for."""

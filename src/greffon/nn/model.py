@@ -1,12 +1,17 @@
 """A model is a body and a head, and visibly nothing more."""
 
+import os
+import shutil
+
 import torch
 from torch import Tensor, nn
 
+from greffon.core.errors import UserError
+from greffon.nn.blocks import Block
 from greffon.nn.body import Body
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
-from greffon.nn.packed import pack_maps, round_maps
+from greffon.nn.quantize import pack_maps, round_maps
 
 
 class Model(nn.Module):
@@ -43,3 +48,13 @@ class Model(nn.Module):
         round_maps(self.body)
         if isinstance(self.head, VocabularyHead):
             self.head.round()
+
+
+def compile_blocks(model: Model) -> None:
+    """Let every block be compiled when it is first used; names and weights stay as they are."""
+    compiler = os.environ.get("CXX", "g++")
+    if shutil.which(compiler) is None:
+        raise UserError(f"--compile needs a C++ compiler, and there is no {compiler}; install one, or leave it out")
+    for module in model.modules():
+        if isinstance(module, Block):
+            module.compile()

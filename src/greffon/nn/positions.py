@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from greffon.config import Shape
+from greffon.core.config import Shape
 
 
 class NoPositions(nn.Module):

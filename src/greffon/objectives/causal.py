@@ -8,7 +8,7 @@ import torch
 
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE, Batch, Score, documents_of, pad
-from greffon.objectives.vocabulary import vocabulary_loss
+from greffon.objectives.lm_loss import vocabulary_loss
 
 
 @dataclass(frozen=True)

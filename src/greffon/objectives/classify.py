@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from greffon.core.cancellation import go_on
 from greffon.nn.body import Body
 from greffon.nn.heads import pool
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score, pad
-from greffon.stopping import go_on
 
 
 @dataclass(frozen=True)

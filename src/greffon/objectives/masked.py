@@ -14,15 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from greffon.config import Masking
+from greffon.core.config import Masking
+from greffon.data.segmentation import Words
+from greffon.data.sentence_pairs import Pair
+from greffon.data.tokenizer import Tokenizer
 from greffon.nn.heads import GistHead, MaskedHead, PairHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE, Batch, Beside, Pairs, Score, documents_of, pad
-from greffon.objectives.vocabulary import vocabulary_loss
-from greffon.text.sentence_pairs import Pair
-from greffon.text.tokenizer import Tokenizer
-from greffon.text.words import Words
+from greffon.objectives.lm_loss import vocabulary_loss
 
 HIDDEN, REPLACED = 0.8, 0.1
 

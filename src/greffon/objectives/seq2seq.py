@@ -10,7 +10,7 @@ from torch import Tensor
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE, Batch, Score, pad
-from greffon.objectives.vocabulary import vocabulary_loss
+from greffon.objectives.lm_loss import vocabulary_loss
 
 Pair = tuple[np.ndarray, np.ndarray]
 """The token ids of a source and of its target, without start and end."""

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greffon.errors import UserError
+from greffon.core.errors import UserError
 
 if TYPE_CHECKING:
-    from greffon.run import Run
+    from greffon.runs.run import Run
 
 
 def serve(runs: "Sequence[str | Path | Run]", *, host: str = "127.0.0.1", port: int = 8000) -> None:

@@ -16,18 +16,18 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from greffon.errors import UserError
-from greffon.predict import Generation, Written
-from greffon.run import Run
-from greffon.stopping import Stopped
-from greffon.web import questions
-from greffon.web.answers import ANSWERS, question_of
-from greffon.web.answers import stream as stream_answer
+from greffon.core.cancellation import Stopped
+from greffon.core.errors import UserError
+from greffon.inference.generate import Generation, Written
+from greffon.runs.run import Run
+from greffon.web import schemas
 from greffon.web.catalogue import Catalogue, Unknown
 from greffon.web.description import description
 from greffon.web.guards import BoundedBody, KnownHost, SafeHeaders
+from greffon.web.handlers import ANSWERS, question_of
+from greffon.web.handlers import stream as stream_answer
 from greffon.web.limits import DEFAULT, Limits
-from greffon.web.workshop import Busy, Dropped, Work, Workshop, gone
+from greffon.web.thread_pool import Busy, Dropped, Work, Workshop, gone
 
 LONGEST_ERROR = 500
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -145,7 +145,7 @@ class Api:
         kind = question_of(answer)
 
         async def endpoint(request: Request) -> Response:
-            asked: Any = questions.read(kind, await _json(request))
+            asked: Any = schemas.read(kind, await _json(request))
             self.catalogue.require(asked.run)
             found = await self.workshop.do(lambda: answer(self.catalogue.run(asked.run), asked), request.receive)
             return JSONResponse(_plain(found))
@@ -154,7 +154,7 @@ class Api:
 
     async def stream(self, request: Request) -> Response:
         """Continue a prompt, one line of JSON a token."""
-        asked = questions.read(questions.Stream, await _json(request))
+        asked = schemas.read(schemas.Stream, await _json(request))
         self.catalogue.require(asked.run)
         work = self.workshop.begin(lambda: stream_answer(self.catalogue.run(asked.run), asked))
         return Lines(work, asked, self.catalogue.told)
@@ -181,7 +181,7 @@ class Lines(Response):
 
     media_type = "application/x-ndjson"
 
-    def __init__(self, work: Work[Written], asked: questions.Stream, told: Callable[[str], str]) -> None:
+    def __init__(self, work: Work[Written], asked: schemas.Stream, told: Callable[[str], str]) -> None:
         super().__init__()
         del self.headers["content-length"]
         self.work = work

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from greffon.errors import UserError
-from greffon.ledger import params_of_run
-from greffon.run import Run, read_json
-from greffon.summary import show
+from greffon.core.errors import UserError
+from greffon.runs.params import params_of_run
+from greffon.runs.run import Run, read_json
+from greffon.runs.summary import show
 from greffon.web.curves import Curve, curve
 
 LIVE_SECONDS = 180.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from greffon.run import own_loss
+from greffon.runs.run import own_loss
 
 MOST_POINTS = 400
 """More than a screen has room for."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from greffon import __version__
-from greffon.web import questions
-from greffon.web.answers import ANSWERS, question_of, stream
+from greffon.web import schemas
 from greffon.web.catalogue import Served
 from greffon.web.curves import Curve
-from greffon.web.questions import AtMost, Between, unwrap
+from greffon.web.handlers import ANSWERS, question_of, stream
+from greffon.web.schemas import AtMost, Between, unwrap
 
 Schema = dict[str, Any]
 
@@ -78,7 +78,7 @@ def _object(kind: type) -> Schema:
         if f.default is not dataclasses.MISSING:
             parts[f.name]["default"] = f.default
     described: Schema = {"type": "object", "description": inspect.getdoc(kind), "properties": parts}
-    needed = questions.required(kind)
+    needed = schemas.required(kind)
     return {**described, "required": needed} if needed else described
 
 
@@ -135,7 +135,7 @@ def description() -> Schema:
         "description": "One JSON object a line: `written` for each token, then `generation`, or `error`.",
         "properties": {"written": schema(written), "generation": whole, "error": {"type": "string"}},
     }
-    paths["/api/generate/stream"] = _post("stream", questions.Stream, line, "application/x-ndjson")
+    paths["/api/generate/stream"] = _post("stream", schemas.Stream, line, "application/x-ndjson")
     paths["/api/runs"] = _get("runs", "What is served.", _content(schema(Served)), named=False)
     paths["/api/runs/{name}/curve"] = _get(
         "curve", "The scores that a run has logged.", _content(schema(Curve)), named=True

@@ -10,9 +10,9 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from greffon.errors import UserError
-from greffon.progress import say
-from greffon.run import Run
+from greffon.core.console import say
+from greffon.core.errors import UserError
+from greffon.runs.run import Run
 from greffon.web.app import make_app
 from greffon.web.catalogue import Catalogue
 from greffon.web.limits import DEFAULT, Limits

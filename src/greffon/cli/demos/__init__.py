@@ -1,0 +1,1 @@
+"""The main jobs on real text that arrives with the install."""

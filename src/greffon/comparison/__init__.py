@@ -1,0 +1,1 @@
+"""Did pretraining pay off? Arms, baselines, statistics, verdict, report."""

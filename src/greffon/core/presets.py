@@ -1,0 +1,249 @@
+"""Presets: named shapes with the training that suits them. Variants derive from each other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from greffon.core.config import Graft, Shape, Training
+from greffon.core.errors import UserError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A shape, how to train it, how to graft a class head on it, and the objectives it serves."""
+
+    shape: Shape
+    training: Training
+    graft: Graft
+    finetuning: Training
+    finetuning_dropout: float
+    adaptation: Training
+    objectives: tuple[str, ...]
+    vocabulary: int = 8000
+
+
+def compact() -> Preset:
+    """Build the default: few bits per byte for a minute of two CPU cores (docs/experiments.md)."""
+    return Preset(
+        shape=Shape(),
+        training=Training(weight_decay=0.1),
+        graft=Graft(),
+        finetuning=Training(rows=16, optimiser="adamw", rate=1e-3, warmup=20),
+        finetuning_dropout=0.1,
+        adaptation=Training(rate=2e-3, matrix_rate=2e-3, warmup=20, steps=300, patience=3),
+        objectives=("causal", "masked"),
+    )
+
+
+def lab() -> Preset:
+    """Build the founding model, exactly: what a first course on Transformers builds."""
+    shape = Shape(
+        layers=4,
+        width=200,
+        heads=2,
+        feed_forward=200,
+        activation="relu",
+        norm="layer",
+        norm_place="post",
+        positions="sinusoidal",
+        bias=True,
+        tied=False,
+        dropout=0.1,
+        context=256,
+    )
+    default = compact()
+    return replace(
+        default,
+        shape=shape,
+        training=replace(default.training, optimiser="adamw", rate=1e-3, weight_decay=0.0, warmup=200),
+        graft=Graft(pooling="last"),
+        finetuning=replace(default.finetuning, rate=3e-4),
+        adaptation=replace(default.adaptation, optimiser="adamw", rate=3e-4),
+    )
+
+
+def base() -> Preset:
+    """Build the base model of "Attention is all you need": 6 + 6 layers, three-way tied embeddings."""
+    shape = Shape(
+        layers=6,
+        width=512,
+        heads=8,
+        feed_forward=2048,
+        activation="relu",
+        norm="layer",
+        norm_place="post",
+        positions="sinusoidal",
+        bias=True,
+        tied=True,
+        dropout=0.1,
+        context=256,
+    )
+    training = Training(
+        batch_tokens=4096,
+        optimiser="adamw",
+        rate=7e-4,  # 512 ** -0.5 × 4000 ** -0.5
+        warmup=4000,
+        decay="inverse-sqrt",
+        label_smoothing=0.1,
+        evaluate_every=1000,
+        average=5,
+    )
+    return replace(compact(), shape=shape, training=training, graft=Graft(), objectives=("seq2seq",), vocabulary=37_000)
+
+
+def small() -> Preset:
+    """Build the default for translation: tens of thousands of pairs, two CPU cores, an hour."""
+    paper = base()
+    shape = replace(
+        paper.shape, layers=4, width=128, heads=4, feed_forward=512, norm_place="pre", dropout=0.2, context=128
+    )
+    training = replace(
+        paper.training,
+        optimiser="muon",
+        rate=1e-2,
+        matrix_rate=1e-2,
+        warmup=100,
+        decay="linear",
+        evaluate_every=200,
+    )
+    return replace(paper, shape=shape, training=training, vocabulary=8000)
+
+
+def bert() -> Preset:
+    """Build BERT-base as it was published: what an imported encoder is fine-tuned like."""
+    shape = Shape(
+        layers=12,
+        width=768,
+        heads=12,
+        feed_forward=3072,
+        activation="gelu",
+        norm="layer",
+        norm_place="post",
+        positions="learned",
+        bias=True,
+        tied=True,
+        dropout=0.1,
+        context=512,
+        segments=2,
+        scaled=False,
+        embedding_norm=True,
+        norm_epsilon=1e-12,
+        head_transform=True,
+        head_bias=True,
+    )
+    default = compact()
+    careful = replace(default.finetuning, rate=5e-5, warmup=100)
+    return replace(
+        default,
+        shape=shape,
+        training=replace(default.training, optimiser="adamw", rate=1e-4, weight_decay=0.01, warmup=10_000),
+        graft=Graft(pooling="cls", inner="tanh"),
+        finetuning=careful,
+        adaptation=replace(default.adaptation, optimiser="adamw", rate=5e-5),
+        objectives=("masked",),
+        vocabulary=30_522,
+    )
+
+
+def distilbert() -> Preset:
+    """Build DistilBERT as it was published: half of BERT, without segments, another bend in its class head."""
+    full = bert()
+    return replace(full, shape=replace(full.shape, layers=6, segments=0), graft=replace(full.graft, inner="relu"))
+
+
+def bert_mini() -> Preset:
+    """Build an encoder that fits BERT exactly and trains on two CPU cores."""
+    full = bert()
+    return replace(
+        full,
+        shape=replace(full.shape, layers=4, width=256, heads=4, feed_forward=1024, context=128),
+        training=replace(full.training, rate=5e-4, warmup=200),
+        finetuning=replace(full.finetuning, rate=3e-4, warmup=20),
+        adaptation=replace(full.adaptation, rate=3e-4),
+        vocabulary=8000,
+    )
+
+
+def gpt2() -> Preset:
+    """Build GPT-2 (small) as it was published: what an imported decoder is fine-tuned like."""
+    encoder = bert()
+    shape = replace(
+        encoder.shape,
+        activation="gelu-tanh",
+        norm_place="pre",
+        context=1024,
+        segments=0,
+        embedding_norm=False,
+        norm_epsilon=1e-5,
+        head_transform=False,
+        head_bias=False,
+    )
+    graft = Graft(pooling="last", class_bias=False)
+    return replace(encoder, shape=shape, graft=graft, objectives=("causal",), vocabulary=50_257)
+
+
+def gpt2_mini() -> Preset:
+    """Build a decoder that fits GPT-2 exactly and trains on two CPU cores."""
+    full, mini = gpt2(), bert_mini()
+    return replace(
+        full,
+        shape=replace(full.shape, layers=4, width=256, heads=4, feed_forward=1024, context=256, dropout=0.0),
+        training=compact().training,
+        finetuning=mini.finetuning,
+        adaptation=mini.adaptation,
+        vocabulary=8000,
+    )
+
+
+def marian() -> Preset:
+    """Build the Marian model of OPUS-MT: the base model with SiLU, and a bias on the tied head."""
+    paper = base()
+    shape = replace(paper.shape, activation="silu", positions="sinusoidal-halves", context=512, head_bias=True)
+    return replace(paper, shape=shape, vocabulary=58_101)
+
+
+def marian_small() -> Preset:
+    """Build a translator that fits Marian exactly, of the size of `small`."""
+    full, size = marian(), small()
+    shape = replace(
+        full.shape,
+        layers=size.shape.layers,
+        width=size.shape.width,
+        heads=size.shape.heads,
+        feed_forward=size.shape.feed_forward,
+        dropout=size.shape.dropout,
+        context=size.shape.context,
+    )
+    # Post-norm layers want a gentler start than Muon's.
+    training = replace(full.training, rate=1e-3, warmup=400, evaluate_every=size.training.evaluate_every)
+    return replace(size, shape=shape, training=training)
+
+
+PRESETS: dict[str, Callable[[], Preset]] = {
+    "compact": compact,
+    "lab": lab,
+    "small": small,
+    "base": base,
+    "bert": bert,
+    "bert-mini": bert_mini,
+    "distilbert": distilbert,
+    "gpt2": gpt2,
+    "gpt2-mini": gpt2_mini,
+    "marian": marian,
+    "marian-small": marian_small,
+}
+DEFAULTS = {"seq2seq": "small"}
+"""The preset of an objective where none is named; of all others, `compact`."""
+
+
+def preset(name: str, objective: str) -> Preset:
+    """Look up a preset for an objective; another pairing is an error that names the choices."""
+    if name not in PRESETS:
+        raise UserError(f"unknown preset {name!r}{did_you_mean(name, PRESETS)}")
+    found = PRESETS[name]()
+    if objective not in found.objectives:
+        fitting = [other for other, make in PRESETS.items() if objective in make().objectives]
+        raise UserError(
+            f"preset {name!r} serves {' and '.join(found.objectives)}, not {objective}; "
+            f"for {objective} choose {' or '.join(fitting)}"
+        )
+    return found

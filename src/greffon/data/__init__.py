@@ -1,0 +1,1 @@
+"""From text files to token ids: readers, tokenizers, stores, splits, batching, lint. Knows no torch."""

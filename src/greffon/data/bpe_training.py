@@ -1,0 +1,120 @@
+"""Learning byte-level BPE: the most frequent pair of neighbours becomes a token, again and again.
+
+`tokenizers` does it; where rustbpe is installed, and the text is large, rustbpe does, three times as fast. Both learn
+the same tokens, but for pairs that are equally frequent, of which each takes another one first. What comes out is the
+same kind of file.
+"""
+
+from collections.abc import Iterable
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from greffon.core.errors import UserError, is_panic
+from greffon.data.tokenizer_backends import BYTE_OF, LOWER, PATTERN, SPECIALS, HuggingFace, slices
+
+LARGE = 1 << 20
+"""Characters from which on the swift learner is worth asking."""
+MOST = 1 << 26
+"""Characters that are learnt from at most, however large the vocabulary;"""
+ENOUGH = 1 << 22
+"""as many always are, however small it is;"""
+FOR_A_TOKEN = 2048
+"""and between the two as many for each token: a larger text adds words to count, and next to no other merges."""
+PIECE = 1 << 12
+"""Characters of a piece of text, the least that is taken or left."""
+TWICE = 256
+"""Tokens that it is asked for beside those wanted: now and then it learns one a second time, from other halves."""
+
+_CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
+
+
+def learn_bpe(texts: Iterable[str], vocabulary: int, *, lowercase: bool = False) -> HuggingFace:
+    """Learn at most `vocabulary` ids, specials and bytes first; the same texts give the same bytes."""
+    most = min(MOST, max(ENOUGH, FOR_A_TOKEN * vocabulary))
+    pieces = _spread((piece for text in texts for piece in slices(text, PIECE)), most)
+    if lowercase:
+        pieces = [LOWER.normalize_str(piece) for piece in pieces]
+    large = sum(map(len, pieces)) >= LARGE
+    merges = _swift_merges(pieces, vocabulary - len(SPECIALS) - len(BYTE_OF)) if large else None
+    learner = tokenizers.Tokenizer(models.BPE() if merges is None else _model(merges))
+    if lowercase:
+        learner.normalizer = LOWER
+    split = pre_tokenizers.Split(tokenizers.Regex(PATTERN), "isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    learner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
+    learner.decoder = decoders.ByteLevel()
+    if merges is None:
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary,
+            min_frequency=1,
+            special_tokens=list(SPECIALS),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        learner.train_from_iterator(pieces, trainer)
+    else:
+        learner.add_special_tokens(list(SPECIALS))
+    return HuggingFace(learner.to_str().encode())
+
+
+def _spread(pieces: Iterable[str], most: int) -> list[str]:
+    """Take all pieces or, of a vast text, every second, fourth, … of them, from its beginning to its end."""
+    kept: list[str] = []
+    size, stride = 0, 1
+    for number, piece in enumerate(pieces):
+        if number % stride:
+            continue
+        kept.append(piece)
+        size += len(piece)
+        while size > most and len(kept) > 1:
+            kept, stride = kept[::2], 2 * stride
+            size = sum(map(len, kept))
+    return kept
+
+
+def _swift_merges(pieces: Iterable[str], count: int) -> list[tuple[str, str]] | None:
+    """Learn so many merges by rustbpe, if it is installed."""
+    try:
+        from rustbpe import Tokenizer
+    except ImportError:
+        return None
+    learner = Tokenizer()
+    try:
+        learner.train_from_iterator(iter(pieces), len(BYTE_OF) + count + TWICE, pattern=PATTERN)
+    except BaseException as problem:
+        if not is_panic(problem):
+            raise
+        raise UserError(
+            "rustbpe cannot cut the text into words; shorten runs of spaces (a million are too many), or train without "
+            "it: pip uninstall rustbpe"
+        ) from None
+    learnt = [bytes(token) for token, _ in sorted(learner.get_mergeable_ranks(), key=lambda entry: int(entry[1]))]
+    ranks: dict[bytes, int] = {token: rank for rank, token in enumerate(learnt[: len(BYTE_OF)])}
+    merges: list[tuple[str, str]] = []
+    for token in learnt[len(BYTE_OF) :]:
+        if token not in ranks and len(merges) < count:
+            left, right = _halves(token, ranks)
+            merges.append((_characters(left), _characters(right)))
+            ranks[token] = len(ranks)
+    return merges
+
+
+def _halves(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
+    """Find the two tokens that became one: what the merges before it make of its bytes."""
+    parts = [token[i : i + 1] for i in range(len(token))]
+    while len(parts) > 2:
+        first = min(range(len(parts) - 1), key=lambda i: ranks.get(parts[i] + parts[i + 1], len(ranks)))
+        parts[first : first + 2] = [parts[first] + parts[first + 1]]
+    return parts
+
+
+def _characters(token: bytes) -> str:
+    """A token as a byte-level vocabulary writes it."""
+    return "".join(_CHARACTER_OF[byte] for byte in token)
+
+
+def _model(merges: list[tuple[str, str]]) -> models.BPE:
+    """Specials, bytes, and what the merges make of them, in this order."""
+    tokens = (*SPECIALS, *sorted(BYTE_OF), *map("".join, merges))
+    return models.BPE(vocab={token: id for id, token in enumerate(tokens)}, merges=merges)

@@ -1,0 +1,220 @@
+"""Files of text, read as a stream: documents, labelled texts and pairs.
+
+Reads txt, csv, tsv, jsonl (each also as .gz or .xz) and parquet, strictly: what is broken is named
+with its file and line. A file never sits in memory. Knows nothing of tokens.
+"""
+
+import glob
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from greffon.core.errors import UserError
+from greffon.data.readers import LONGEST, SUFFIXES, lines, rows, suffix_of
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A text with its class, and the line (in parquet: the row) it stands on."""
+
+    text: str
+    label: str
+    line: int
+
+
+def find_files(sources: Sequence[str | Path]) -> list[Path]:
+    """The files that files, folders, globs and `hf:owner/name` stand for, in order, each once."""
+    found: dict[Path, Path] = {}
+    for source in sources:
+        if not str(source).strip():
+            raise UserError("an empty name stands for no text; give files, folders or globs")
+        for path in _expand(str(source)):
+            # The folder is resolved, the name is not: the Hub's cache keeps the suffix in the link's name.
+            found.setdefault(path.parent.resolve() / path.name, path)
+    if not found:
+        raise UserError("no text was named; give files, folders or globs")
+    return list(found.values())
+
+
+def _expand(source: str) -> list[Path]:
+    if source.startswith("hf:"):
+        return _files_under(_download(source), source)
+    path = Path(source).expanduser()
+    try:
+        if path.is_file():
+            suffix_of(path)
+            return [path]
+        if path.is_dir():
+            return _files_under(path, source)
+    except (OSError, ValueError) as error:  # most likely a text that was given for a path
+        raise UserError(f"{source[:60]!r} cannot be opened ({error}); give a file, a folder or a glob") from None
+    if not glob.has_magic(source):
+        raise UserError(f"{source}: there is no such file or folder; check the path")
+    matches = sorted(Path(match) for match in glob.glob(str(path), recursive=True))  # noqa: PTH207 (absolute globs)
+    files = [match for match in matches if match.is_file() and match.name.endswith(SUFFIXES)]
+    if not files:
+        raise UserError(f"{source}: the glob matches no text file; known are {', '.join(SUFFIXES)}")
+    return files
+
+
+def _files_under(folder: Path, source: str) -> list[Path]:
+    """The text files in a folder and its subfolders, sorted; hidden ones are left out."""
+    files: list[Path] = []
+    for here, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(here, name) for name in names if name.endswith(SUFFIXES) and not name.startswith(".")]
+    if not files:
+        raise UserError(f"{source}: no text file in this folder; known are {', '.join(SUFFIXES)}")
+    return sorted(files)
+
+
+def _download(source: str) -> Path:
+    """Fetch a dataset of the Hugging Face Hub; only ever because the user wrote `hf:`."""
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise UserError(f"{source}: this needs a package; install it with: pip install huggingface_hub") from None
+    patterns = [f"*{suffix}" for suffix in SUFFIXES]
+    try:
+        return Path(snapshot_download(source.removeprefix("hf:"), repo_type="dataset", allow_patterns=patterns))
+    except Exception as error:  # network, spelling, permission: the hub has an exception for each
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{source}: the download failed ({reason}); check the name and the network") from None
+
+
+def documents(sources: Sequence[str | Path], text_column: str = "text") -> Iterator[str]:
+    """The documents of all sources, one after another; empty ones are skipped."""
+    return _documents(find_files(sources), text_column)
+
+
+def texts_of(path: Path, text_column: str = "text") -> list[str]:
+    """The texts of one file, in order: the documents of a .txt, every row of a table, empty ones too."""
+    path = Path(path)
+    if not path.is_file() or suffix_of(path) == ".txt":
+        return list(documents([path], text_column))
+    return [_string(value, path, line, text_column) for line, (value,) in rows(path, {"text": text_column})]
+
+
+def _documents(files: Sequence[Path], text_column: str) -> Iterator[str]:
+    for path in files:
+        if suffix_of(path) == ".txt":
+            texts = _blocks(path) if _has_gaps(path) else (line for _, line in lines(path))
+        else:
+            texts = (_string(value, path, line, text_column) for line, (value,) in rows(path, {"text": text_column}))
+        empty = True
+        for text in texts:
+            if text.strip():
+                empty = False
+                yield text
+        if empty:
+            raise UserError(f"{path}:1: there is no text in this file; fill it or leave it out")
+
+
+def _has_gaps(path: Path) -> bool:
+    """Whether blank lines stand between lines of text; stops at the first."""
+    begun = blank = False
+    for _, line in lines(path):
+        if not line.strip():
+            blank = begun
+        elif blank:
+            return True
+        else:
+            begun = True
+    return False
+
+
+def _blocks(path: Path) -> Iterator[str]:
+    """The runs of lines between blank lines."""
+    block: list[str] = []
+    length = 0
+    for number, line in lines(path):
+        if line.strip():
+            block.append(line)
+            length += len(line)
+            if length > LONGEST:
+                raise UserError(
+                    f"{path}:{number}: this document is longer than {LONGEST >> 20} MiB; put a blank line "
+                    f"between documents, or none at all if each line is one"
+                )
+        elif block:
+            yield "\n".join(block)
+            block, length = [], 0
+    if block:
+        yield "\n".join(block)
+
+
+def labelled(path: Path, text_column: str = "text", label_column: str = "label") -> list[Labelled]:
+    """The labelled texts of one csv, tsv, jsonl or parquet file; an empty text is kept."""
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name the file with the labelled texts")
+    examples: list[Labelled] = []
+    for line, (text, label) in rows(path, {"text": text_column, "label": label_column}):
+        name = _label(label, path, line, label_column)
+        examples.append(Labelled(_string(text, path, line, text_column), name, line))
+    if not examples:
+        raise UserError(f"{path}:1: there is no example in this file; fill it or name another one")
+    return examples
+
+
+def _label(value: object, path: Path, line: int, column: str) -> str:
+    if isinstance(value, bool):
+        value = str(value).lower()
+    elif isinstance(value, int | float):
+        value = str(value)
+    label = "" if value is None else _string(value, path, line, column)
+    if not label.strip():
+        raise UserError(f"{path}:{line}: the label (column {column!r}) is empty; fill it or remove the row")
+    return label
+
+
+def line_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """The pairs of two files aligned line by line, whatever their suffixes."""
+    count = 0
+    pairs = zip_longest(lines(Path(source)), lines(Path(target)))
+    for count, (left, right) in enumerate(pairs, start=1):
+        if left is None or right is None:
+            whole = count + sum(1 for _ in pairs)
+            counts = (whole, count - 1) if right is None else (count - 1, whole)
+            raise UserError(
+                f"{source} has {counts[0]} lines but {target} has {counts[1]}; line n of the one must "
+                f"translate line n of the other"
+            )
+        yield left[1], right[1]
+    if count == 0:
+        raise UserError(f"{source}:1: there is no line in this file nor in {target}; fill them")
+
+
+def column_pairs(path: Path, source_column: str = "source", target_column: str = "target") -> Iterator[tuple[str, str]]:
+    """The pairs in two columns of one csv, tsv, jsonl or parquet file."""
+    path, line = Path(path), 0
+    for line, (source, target) in rows(path, {"source": source_column, "target": target_column}):
+        yield _string(source, path, line, source_column), _string(target, path, line, target_column)
+    if line == 0:
+        raise UserError(f"{path}:1: there is no pair in this file; fill it or name another one")
+
+
+def _string(value: object, path: Path, line: int, column: str) -> str:
+    """A cell that must be text."""
+    if not isinstance(value, str):
+        kind = "null" if value is None else type(value).__name__
+        raise UserError(f"{path}:{line}: {column!r} must be a string, not {kind}; quote or fill it")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserError(
+            f"{path}:{line}: {column!r} holds half a character (a lone surrogate escape); write it whole"
+        ) from None
+    return value
+
+
+def normal(text: str) -> str:
+    """Return the text without what does not make it another one: case, spacing, ways to write an accent.
+
+    >>> normal("A good  Book ") == normal("a good book")
+    True
+    """
+    return " ".join(unicodedata.normalize("NFC", text).split()).casefold()

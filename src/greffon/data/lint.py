@@ -1,0 +1,279 @@
+"""Look at labelled data before training on it, and say in full sentences what seems wrong.
+
+`lint` never changes the data and never stops anything: the caller decides what to do with an "error".
+It knows texts, labels and line numbers, not files or models.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import combinations
+from typing import Literal, Protocol
+
+from greffon.data.corpora import normal
+
+_IMBALANCED = 0.8  # share of the majority class above which accuracy alone misleads
+_RARE = 0.05  # a label this rare beside its neighbour is a suspected typo of it;
+_NAMED = 3  # examples named in one sentence
+_LESS = 0.5  # one this much rarer only if a single letter differs
+SHARED = "shared-text"
+
+
+class Example(Protocol):
+    """One labelled text and the line it stands on."""
+
+    @property
+    def text(self) -> str:
+        """The text as read."""
+
+    @property
+    def label(self) -> str:
+        """The label as read."""
+
+    @property
+    def line(self) -> int:
+        """The line in the file, counted from 1."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing found, as a sentence with a count and a line to look at."""
+
+    severity: Literal["error", "warning"]
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        """As it is told: texts that stand in two parts make every score doubtful, and are told loudly."""
+        return f"{self.severity.upper() if self.code == SHARED else self.severity}: {self.message}"
+
+
+Splits = Mapping[str, Sequence[Example]]
+
+
+def lint(
+    splits: Splits, token_counts: Mapping[str, Sequence[int]] | None = None, context: int | None = None
+) -> list[Finding]:
+    """All findings, errors first, then shared texts; `splits` maps `train`, `valid`, `test` to their examples."""
+    found = [
+        *_empty(splits),
+        *_classes(splits),
+        *_unseen(splits),
+        *_typos(splits),
+        *_shared(splits),
+        *_duplicates(splits),
+        *_truncated(token_counts or {}, context),
+    ]
+    # Stable: otherwise the order above.
+    return sorted(found, key=lambda finding: (finding.severity != "error", finding.code != SHARED))
+
+
+def overlap(a: Sequence[str], b: Sequence[str]) -> set[int]:
+    """Indices in `b` of the texts that also stand in `a`, whatever their case and spacing.
+
+    >>> overlap(["A good  book"], ["a good book ", "another"])
+    {0}
+    """
+    known = {normal(text) for text in a} - {""}
+    return {index for index, text in enumerate(b) if normal(text) in known}
+
+
+def _empty(splits: Splits) -> Iterator[Finding]:
+    for name, examples in splits.items():
+        if not examples:
+            yield Finding("error", "no-examples", f"{name} holds no texts at all.")
+        lines = [example.line for example in examples if not example.text.strip()]
+        if lines and len(lines) == len(examples):
+            yield Finding("error", "no-text", f"Every text in {name} is empty ({_see(lines)}).")
+        elif lines:
+            yield Finding(
+                "warning",
+                "empty-text",
+                f"{_of(len(lines), len(examples), 'text')} in {name} {_is(lines)} empty ({_see(lines)}).",
+            )
+
+
+def _classes(splits: Splits) -> Iterator[Finding]:
+    """One class only, labels that occur once, imbalance: what train's labels look like."""
+    train = splits.get("train", ())
+    counts = Counter(example.label for example in train)
+    if len(counts) == 1:
+        only = next(iter(counts))
+        yield Finding(
+            "error",
+            "one-class",
+            f"Every text to train on ({len(train):,}) has the label {only!r}: a classifier needs at least two classes.",
+        )
+        return
+    once = [example for example in train if counts[example.label] == 1]
+    if once:
+        names = ", ".join(f"{example.label!r} (line {example.line})" for example in once[:_NAMED])
+        more = f" and {len(once) - _NAMED:,} more" if len(once) > _NAMED else ""
+        occur = "occurs" if len(once) == 1 else "occur"
+        message = f"{len(once):,} label{'s' * (len(once) != 1)} {occur} only once in train: {names}{more}."
+        yield Finding("warning", "single-label", message)
+    for name, examples in splits.items():
+        if name != "train" and examples and len({example.label for example in examples}) == 1:
+            only = examples[0].label
+            message = f"Every text in {name} has the label {only!r}: accuracy there says little."
+            yield Finding("warning", "one-class-apart", message)
+    for label, count in counts.most_common(1):
+        if count / len(train) > _IMBALANCED:
+            yield Finding(
+                "warning",
+                "imbalance",
+                f"{_of(count, len(train), 'text')} in train have the label {label!r}: "
+                f"always answering it scores {_percent(count / len(train))}, so look at macro F1 too.",
+            )
+
+
+def _unseen(splits: Splits) -> Iterator[Finding]:
+    known = {example.label for example in splits.get("train", ())}
+    if not known:
+        return
+    for name, examples in splits.items():
+        lines: dict[str, list[int]] = {}
+        for example in examples:
+            if example.label not in known:
+                lines.setdefault(example.label, []).append(example.line)
+        if lines:
+            told = []
+            for label, where in list(lines.items())[:_NAMED]:
+                near = get_close_matches(label, sorted(known), n=1)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                told.append(f"{label!r} ({_times(len(where))}, {_see(where)}{meant})")
+            more = f" and {len(lines) - _NAMED:,} more" if len(lines) > _NAMED else ""
+            plural = "s" * (len(lines) != 1)
+            message = f"The label{plural} {', '.join(told)}{more} in {name} never occur{'s' * (not plural)} in train."
+            yield Finding("error", "unseen-label", message)
+
+
+def _typos(splits: Splits) -> Iterator[Finding]:
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for name, examples in splits.items():
+        for example in examples:
+            counts[example.label] += 1
+            first.setdefault(example.label, f"{name} line {example.line}")
+    by_count = sorted(counts, key=lambda label: (-counts[label], label))
+    for place, rare in enumerate(by_count):
+        # The commonest of the labels it may stand for.
+        frequent = next((label for label in by_count[:place] if _probable_typo(rare, label, counts)), None)
+        if frequent is not None:
+            yield Finding(
+                "warning",
+                "label-typo",
+                f"The label {rare!r} ({_times(counts[rare])}, first in {first[rare]}) looks like a typo "
+                f"of {frequent!r} ({_times(counts[frequent])}).",
+            )
+
+
+def _probable_typo(rare: str, frequent: str, counts: Mapping[str, int]) -> bool:
+    if normal(rare) == normal(frequent):
+        return True  # only case or spaces differ: suspect however frequent
+    if counts[rare] > max(1, _LESS * counts[frequent]) or counts[rare] == counts[frequent]:
+        return False
+    # `topic1` beside `topic2` is numbering, and short labels (`sad`, `mad`) are often one letter apart.
+    if any(character.isdigit() for character in rare + frequent):
+        return False
+    shorter = min(len(rare), len(frequent))
+    allowed = 0 if shorter < 4 else 1 if shorter < 7 or counts[rare] > max(1, _RARE * counts[frequent]) else 2
+    return _edits(normal(rare), normal(frequent)) <= allowed
+
+
+def _edits(a: str, b: str) -> int:
+    """Insertions, deletions, substitutions and swaps of neighbours that lead from `a` to `b`."""
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        older, before, row = before, row, [i]
+        for j, y in enumerate(b, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and y == a[i - 2]:
+                cost = min(cost, older[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+def _shared(splits: Splits) -> Iterator[Finding]:
+    for (one, a), (other, b) in combinations(splits.items(), 2):
+        shared = sorted(overlap([example.text for example in a], [example.text for example in b]))
+        if shared:
+            stand = "stands" if len(shared) == 1 else "stand"
+            yield Finding(
+                "warning",
+                SHARED,
+                f"{_of(len(shared), len(b), 'text')} in {other} also {stand} in {one} "
+                f"({_see([b[index].line for index in shared])} of {other}): "
+                f"accuracy on {other} flatters whoever {'learnt from' if one == 'train' else 'was chosen on'} {one}.",
+            )
+
+
+def _duplicates(splits: Splits) -> Iterator[Finding]:
+    for name, examples in splits.items():
+        first: dict[str, Example] = {}
+        repeats: list[tuple[Example, Example]] = []
+        for example in examples:
+            text = normal(example.text)
+            if not text:
+                continue
+            if text in first:
+                repeats.append((first[text], example))
+            first.setdefault(text, example)
+        conflicts = [(earlier, later) for earlier, later in repeats if earlier.label != later.label]
+        if repeats:
+            earlier, later = repeats[0]
+            yield Finding(
+                "warning",
+                "duplicate",
+                f"{_of(len(repeats), len(examples), 'text')} in {name} {_repeat(repeats)} an earlier one "
+                f"(line {later.line} repeats line {earlier.line}).",
+            )
+        if conflicts:
+            earlier, later = conflicts[0]
+            yield Finding(
+                "warning",
+                "conflicting-labels",
+                f"{_of(len(conflicts), len(examples), 'text')} in {name} {_repeat(conflicts)} an earlier one with "
+                f"another label (line {earlier.line} {earlier.label!r}, line {later.line} {later.label!r}).",
+            )
+
+
+def _truncated(token_counts: Mapping[str, Sequence[int]], context: int | None) -> Iterator[Finding]:
+    if context is None:
+        return
+    for name, counts in token_counts.items():
+        long = [count for count in counts if count > context]
+        if long:
+            share = _percent(len(long) / len(counts))
+            yield Finding(
+                "warning",
+                "truncated",
+                f"{_of(len(long), len(counts), 'text')} in {name} ({share}) {_is(long)} longer than the "
+                f"context of {context:,} tokens and will be cut (the longest: {max(long):,} tokens).",
+            )
+
+
+def _of(count: int, total: int, noun: str) -> str:
+    return f"{count:,} of the {total:,} {noun}{'s' if total != 1 else ''}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _is(items: Sequence[object]) -> str:
+    return "is" if len(items) == 1 else "are"
+
+
+def _repeat(items: Sequence[object]) -> str:
+    return "repeats" if len(items) == 1 else "repeat"
+
+
+def _see(lines: Sequence[int]) -> str:
+    return f"line {lines[0]}" if len(lines) == 1 else f"first: line {lines[0]}"

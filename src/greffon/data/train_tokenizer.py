@@ -1,0 +1,38 @@
+"""From text files to a tokenizer: `greffon.tokenizer`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from greffon.core.errors import UserError
+from greffon.data.corpora import documents
+from greffon.data.tokenizer import Tokenizer
+
+
+def tokenizer(
+    texts: Sequence[str | Path],
+    *,
+    out: str | Path,
+    vocabulary: int = 8000,
+    lowercase: bool = False,
+    text_column: str = "text",
+    force: bool = False,
+) -> Tokenizer:
+    """Train a tokenizer on text files and save it at `out`.
+
+    With `lowercase` it reads everything in lower case: *Excellent* and *excellent* are one word, and what a model
+    writes through it is in lower case, too.
+    """
+    out = Path(out)
+    if not texts:
+        raise UserError("no text to train on; name at least one file, directory or glob")
+    there = out / "tokenizer.json" if out.is_dir() else out
+    if there.exists() and not force:
+        raise UserError(f"{there} exists already; choose another --out, or add --force to replace it")
+    texts = [texts] if isinstance(texts, str | Path) else texts
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that none is lost
+        made = Tokenizer.train(documents(texts, text_column), vocabulary, lowercase=lowercase)
+        made.save(out)
+    except OSError as problem:
+        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
+    return made

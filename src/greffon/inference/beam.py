@@ -1,0 +1,160 @@
+"""From an encoder-decoder to token ids: beam search, and greedy as its width of one. Knows no text.
+
+Sentences do not touch each other: a sentence gives the same tokens alone and in company. Its source
+is read once; beams share it. A sentence leaves the batch as soon as no better ending is in sight.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from greffon.core.cancellation import go_on
+from greffon.core.errors import UserError
+from greffon.nn.encoder_decoder import EncoderDecoder
+from greffon.nn.heads import VocabularyHead
+from greffon.nn.model import Model
+from greffon.objectives.seq2seq import padded_sources
+
+BATCH_TOKENS = 4096
+"""Padded source tokens of a batch, counted once for each beam: enough to keep the cores busy."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How translations are sought: beams side by side, and how a score grows with length."""
+
+    beam: int = 4
+    length_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.beam <= 1000:
+            raise UserError(f"beam is {self.beam}; choose 1 (greedy) or more, up to 1000")
+        if not 0 <= self.length_penalty <= 10:
+            raise UserError(f"length_penalty is {self.length_penalty}; choose 0 (none) or more, up to 10")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens that a search must know: those with a role, and those that no target holds."""
+
+    padding: int
+    start: int
+    end: int
+    banned: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A target without its end, and its score: log-probability / length ** penalty, the end counted."""
+
+    tokens: list[int]
+    score: float
+
+
+def search_all(
+    model: Model, sources: Sequence[np.ndarray], limits: Sequence[int], search: Search, vocabulary: Vocabulary
+) -> list[list[Hypothesis]]:
+    """Search for the targets of all sources, in batches of similar length; each gets its best, best first."""
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    for members in _batches([len(source) + 1 for source in sources], search.beam):
+        some = search_batch(model, [sources[i] for i in members], [limits[i] for i in members], search, vocabulary)
+        for i, hypotheses in zip(members, some, strict=True):
+            found[i] = hypotheses
+    return found
+
+
+def _batches(lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        # Sorted by length, so the newest source is the longest and sets the padded size.
+        if batch and (len(batch) + 1) * lengths[i] * beam > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+@torch.inference_mode()
+def search_batch(
+    model: Model, sources: Sequence[np.ndarray], limits: Sequence[int], search: Search, vocabulary: Vocabulary
+) -> list[list[Hypothesis]]:
+    """Search for the targets of one batch, of up to `limits` tokens each, the end counted."""
+    body, head = model.body, model.head
+    assert isinstance(body, EncoderDecoder)
+    assert isinstance(head, VocabularyHead)
+    model.eval()
+    device, beam = body.embedding.weight.device, search.beam
+    tokens, documents = padded_sources(sources, vocabulary.end, vocabulary.padding)
+    source = body.encode(tokens.to(device), None if documents is None else documents.to(device))
+    memory = body.remember(source, beam, max(limits))
+    active = torch.arange(len(sources), device=device)
+    limit = torch.tensor(limits, device=device)
+    written = torch.full((len(sources), beam, 1), vocabulary.start, device=device)  # (N, K, length + 1)
+    # All beams start alike: only the first may be continued.
+    sums = torch.full((len(sources), beam), -torch.inf, device=device)
+    sums[:, 0] = 0.0
+    endings = [_Endings(beam) for _ in sources]
+    for length in range(1, max(limits) + 1):
+        go_on()
+        hidden = body.read_on(written[:, :, -1].reshape(-1, 1), memory)[:, 0]
+        values, origins, drawn = _continuations(head, hidden, sums, vocabulary.banned)
+        candidates = torch.cat((_pick(written, origins), drawn.unsqueeze(-1)), dim=-1)  # (N, 2 K, length + 1)
+        ended = (drawn == vocabulary.end) | (limit[active] == length).unsqueeze(1)
+        divisor = length**search.length_penalty
+        # Only the best K candidates may end; the others are there so that K can go on.
+        for n, rank in (ended & values.isfinite())[:, :beam].nonzero().tolist():
+            target = [token for token in candidates[n, rank, 1:].tolist() if token != vocabulary.end]
+            endings[int(active[n])].add(Hypothesis(target, values[n, rank].item() / divisor))
+        sums, chosen = values.masked_fill(ended, -torch.inf).topk(beam)
+        written = _pick(candidates, chosen)
+        best = (sums[:, 0] / divisor).tolist()
+        going = [n for n, i in enumerate(active.tolist()) if best[n] > endings[i].worst]
+        if not going:
+            break
+        beams = origins.gather(1, chosen) + beam * torch.arange(len(active), device=device).unsqueeze(1)  # (N, K)
+        if len(going) < len(active):
+            kept = torch.tensor(going, device=device)
+            memory.take_sentences(kept, beams[kept].flatten())
+            active, written, sums = active[kept], written[kept], sums[kept]
+        elif beam > 1:
+            memory.take_beams(beams.flatten())
+    return [ending.best for ending in endings]
+
+
+def _continuations(
+    head: VocabularyHead, hidden: Tensor, sums: Tensor, banned: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the 2 K best continuations of each sentence: summed log-probability, beam and token, (N, 2 K) each.
+
+    They are among the 2 K best of each beam.
+    """
+    sentences, beam = sums.shape
+    best, drawn, total = head.highest(hidden, 2 * beam, banned)  # (N × K, 2 K), (N × K, 2 K), (N × K, 1)
+    totals = (best - total + sums.view(-1, 1)).view(sentences, -1)  # (N, K × 2 K)
+    values, places = totals.topk(min(2 * beam, totals.shape[1]))
+    return values, places // best.shape[1], drawn.view(sentences, -1).gather(1, places)
+
+
+def _pick(rows: Tensor, chosen: Tensor) -> Tensor:
+    """Take rows (N, ·, T) by number (N, K): (N, K, T)."""
+    return rows.gather(1, chosen.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))
+
+
+class _Endings:
+    """The best finished targets of one sentence, as many as there are beams."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.best: list[Hypothesis] = []
+
+    def add(self, hypothesis: Hypothesis) -> None:
+        self.best = sorted([*self.best, hypothesis], key=lambda h: -h.score)[: self.size]
+
+    @property
+    def worst(self) -> float:
+        """What a beam must beat to be worth going on with."""
+        return self.best[-1].score if len(self.best) == self.size else -torch.inf

@@ -1,0 +1,346 @@
+"""A translator for CTranslate2: a run's weights in that library's form, and its search in place of ours.
+
+The library (`pip install 'greffon[ctranslate2]'`) is a C++ engine for encoder-decoders. A run is
+converted once and kept in the cache under the digest of what it was made from. Before a conversion
+is kept, both are asked for the same log-probabilities: what it cannot compute is never answered wrong.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from greffon.core.errors import UserError
+from greffon.core.files import cache_folder, sha256
+from greffon.inference.beam import BATCH_TOKENS, Hypothesis, Search, Vocabulary
+from greffon.nn.attention import Attention
+from greffon.nn.blocks import Block, CrossBlock
+from greffon.nn.body import Encoder
+from greffon.nn.encoder_decoder import EncoderDecoder, TargetDecoder
+from greffon.nn.heads import VocabularyHead
+from greffon.nn.model import Model
+from greffon.runs.export_dir import MARKER, clear
+from greffon.runs.run import Run, write_json
+
+FORMAT = 1
+"""Part of what names a conversion: changed when the same weights would be written differently."""
+TOLERANCE = 1e-2
+"""Nats by which a token's log-probability may differ from ours before a conversion is refused."""
+PATIENCE = 1.5
+"""Translations found before a search ends, as a multiple of its beams: with 1 some good ones come too late."""
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "swiglu": "SWISH"}
+POSITIONS = ("sinusoidal", "sinusoidal-halves", "learned", "none")
+
+
+def ctranslate2() -> Any:
+    """Import the library, or say how to install it."""
+    try:
+        import ctranslate2
+    except ImportError:
+        raise UserError(
+            "this needs the package ctranslate2; install it with pip install 'greffon[ctranslate2]'"
+        ) from None
+    return ctranslate2
+
+
+def export_ctranslate2(run: str | Path | Run, out: str | Path, quantize: str | None = None) -> Path:
+    """Write a translator as a CTranslate2 model with its tokenizer beside it; `quantize` is None or "int8"."""
+    run, out = Run.open(run), Path(out)
+    if quantize not in (None, "int8"):
+        raise UserError(f"cannot quantize to {quantize!r}; choose int8, or leave it out for float32")
+    beside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        _convert(run, beside, quantize)
+        run.tokenizer.save(beside)
+        write_json(beside / MARKER, {"to": "ctranslate2", "run": run.name, "objective": run.recipe.objective})
+        clear(out)
+        beside.rename(out)
+    except OSError as problem:
+        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return out
+
+
+def search_ctranslate2(
+    run: Run,
+    sources: Sequence[np.ndarray],
+    limits: Sequence[int],
+    search: Search,
+    vocabulary: Vocabulary,
+    *,
+    int8: bool = False,
+) -> list[list[Hypothesis]]:
+    """Do what `beam.search_all` does, with another end.
+
+    This search stops once it has found so many translations; ours, once no beam can beat the worst
+    of the K best. All that either finds before it stops is the same.
+    """
+    if not sources:
+        return []
+    with _threads() as threads:
+        return _search(_opened(run, int8, threads), _names(run), sources, limits, search, vocabulary, threads)
+
+
+@contextmanager
+def _threads() -> Iterator[int]:
+    """Say how many threads torch has, and give it as many afterwards: the library takes them away."""
+    threads = torch.get_num_threads()
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _search(
+    translator: Any,
+    names: Sequence[str],
+    sources: Sequence[np.ndarray],
+    limits: Sequence[int],
+    search: Search,
+    vocabulary: Vocabulary,
+    threads: int,
+) -> list[list[Hypothesis]]:
+    ids = {name: id for id, name in enumerate(names)}
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    patience = PATIENCE if search.beam > 1 else 1.0
+    # Batches are worked on side by side, so a few sentences are shared out, too: a batch for each thread. Smaller ones
+    # would read the weights as often for fewer rows.
+    share = -(-sum(len(source) + 1 for source in sources) // threads)
+    longest = max(map(len, sources)) + 1
+    batch_tokens = max(min(share, BATCH_TOKENS // search.beam), longest)
+
+    def translate(members: Sequence[int], limit: int) -> list[int]:
+        """Search for the targets of some sources; return those that went beyond their own limit."""
+        results = translator.translate_batch(
+            [[names[id] for id in sources[i]] for i in members],
+            max_batch_size=batch_tokens,
+            batch_type="tokens",
+            beam_size=search.beam,
+            patience=patience,
+            num_hypotheses=round(search.beam * patience),
+            length_penalty=search.length_penalty,
+            suppress_sequences=[[names[id]] for id in vocabulary.banned],
+            return_end_token=True,  # the length that divides a score counts the end, as ours does
+            return_scores=True,
+            max_input_length=0,
+            min_decoding_length=0,
+            max_decoding_length=limit,
+        )
+        beyond = []
+        for i, result in zip(members, results, strict=True):
+            targets = [[ids[name] for name in hypothesis] for hypothesis in result.hypotheses]
+            if limit > limits[i] <= max(map(len, targets)):
+                beyond.append(i)
+            found[i] = [
+                Hypothesis([token for token in target if token != vocabulary.end], score)
+                for target, score in zip(targets, result.scores, strict=True)
+            ][: search.beam]
+        return beyond
+
+    # The library knows one limit for all. Few sentences reach theirs, and they are sought again with it.
+    again = translate(range(len(sources)), max(limits))
+    for limit in sorted({limits[i] for i in again}):
+        translate([i for i in again if limits[i] == limit], limit)
+    return found
+
+
+# -- opening and keeping ---------------------------------------------------------------------
+
+
+def _opened(run: Run, int8: bool, threads: int) -> Any:
+    """Open the converted run, with as many batches at a time as torch would use threads."""
+    kind = "int8" if int8 else "float32"
+    if kind not in ctranslate2().get_supported_compute_types("cpu"):
+        raise UserError(f"CTranslate2 cannot compute in {kind} on this processor; leave out --int8")
+    folder = _kept(run)
+    try:
+        return _open(folder, kind, threads)
+    except RuntimeError:  # torn by a crash of the system: made anew
+        shutil.rmtree(folder, ignore_errors=True)
+        return _open(_kept(run), kind, threads)
+
+
+def _translator(folder: Path, kind: str, threads: int) -> Any:
+    # One thread a batch: two batches side by side are faster than one on two threads.
+    return ctranslate2().Translator(
+        str(folder), device="cpu", compute_type=kind, inter_threads=threads, intra_threads=1
+    )
+
+
+_open = lru_cache(maxsize=4)(_translator)
+
+
+def _kept(run: Run) -> Path:
+    """Return the folder of a run's conversion in the cache, made if it is not there."""
+    if not run.has_model:
+        run.load_model()  # says what is missing
+    parts = [FORMAT, ctranslate2().__version__, sha256(run.path / "model.safetensors"), run.recipe.tokenizer_digest]
+    identity = json.dumps([*parts, repr(run.recipe.shape)])
+    models = cache_folder() / "ctranslate2"
+    folder = models / hashlib.sha256(identity.encode()).hexdigest()[:32]
+    if folder.is_dir():
+        return folder
+    beside = models / f".{folder.name}.{os.getpid()}.part"
+    try:
+        _convert(run, beside, None)
+        if not folder.is_dir():  # another process may have been faster
+            beside.rename(folder)
+    except OSError as problem:
+        raise UserError(
+            f"{models}: the converted model cannot be written ({problem.strerror}); "
+            "free some room or set GREFFON_CACHE to another folder"
+        ) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return folder
+
+
+# -- converting ------------------------------------------------------------------------------
+
+
+def _convert(run: Run, folder: Path, quantize: str | None) -> None:
+    """Write the model into a new folder, and ask it whether it computes what the run does."""
+    library = ctranslate2()
+    if run.recipe.objective != "seq2seq":
+        raise UserError(f"{run.path} is a {run.recipe.objective} run; CTranslate2 takes translators, of seq2seq")
+    shape = run.recipe.shape
+    misfits = []
+    if shape.positions not in POSITIONS:
+        misfits.append(f"{shape.positions} positions")
+    if shape.activation not in ACTIVATIONS:
+        misfits.append(f"the activation {shape.activation}")
+    if misfits:
+        raise UserError(f"CTranslate2 knows no encoder-decoder with {' and '.join(misfits)}; use the backend torch")
+    model = run.load_model()
+    spec = _specification(model, library.specs)
+    names, tokenizer = _names(run), run.tokenizer
+    spec.register_source_vocabulary(names)
+    spec.register_target_vocabulary(names)
+    spec.config.bos_token = spec.config.decoder_start_token = names[tokenizer.start]
+    spec.config.eos_token = names[tokenizer.end]
+    spec.config.unk_token = names[tokenizer.pad]  # there is no unknown token, but the library wants one
+    spec.config.add_source_eos = True
+    spec.validate()
+    spec.optimize(quantization=quantize)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    spec.save(str(folder))
+    if quantize is None:
+        _compare(run, model, folder, names)
+
+
+def _names(run: Run) -> list[str]:
+    """Name every id of the model's vocabulary; some may stand for no token."""
+    names = run.tokenizer.names
+    return [*names, *(f"<unused {id}>" for id in range(len(names), run.recipe.vocabulary))]
+
+
+@torch.no_grad()
+def _compare(run: Run, model: Model, folder: Path, names: Sequence[str]) -> None:
+    """Refuse a conversion that gives other log-probabilities than the run."""
+    tokenizer, room = run.tokenizer, min(16, run.recipe.shape.context - 1)
+    ordinary = tokenizer.ordinary
+    source, target = (ordinary[np.linspace(part, len(ordinary) - 1, room).astype(int)].tolist() for part in (0, 1))
+    body = model.body
+    hidden = body(torch.tensor([[*source, tokenizer.end]]), torch.tensor([[tokenizer.start, *target]]))
+    ours = model.head(hidden)[0].log_softmax(dim=-1).gather(1, torch.tensor([[*target, tokenizer.end]]).T)[:, 0]
+    words = [[names[id] for id in side] for side in (source, target)]
+    with _threads():
+        (scored,) = _translator(folder, "float32", 1).score_batch([words[0]], [words[1]])
+    off = float((torch.tensor(scored.log_probs) - ours).abs().max())
+    if not off < TOLERANCE:
+        raise UserError(
+            f"CTranslate2 does not compute what {run.path} does (a log-probability is off by {off:.2g}): it has a "
+            "part that cannot be converted; use the backend torch"
+        )
+
+
+def _specification(model: Model, specs: Any) -> Any:
+    """Place every weight of the model where the library looks for it."""
+    body, head = model.body, model.head
+    assert isinstance(body, EncoderDecoder)
+    assert isinstance(head, VocabularyHead)
+    shape = body.shape
+    spec = specs.TransformerSpec.from_config(
+        shape.layers,
+        shape.heads,
+        pre_norm=shape.norm_place == "pre",
+        activation=specs.Activation[ACTIVATIONS[shape.activation]],
+        ffn_glu=shape.activation == "swiglu",
+        rms_norm=shape.norm == "rms",
+    )
+    spec.config.layer_norm_epsilon = shape.norm_epsilon
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = shape.scaled
+    embedding = _array(body.embedding.weight)
+    spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = embedding
+    spec.decoder.projection.weight = embedding if head.weight is body.embedding.weight else _array(head.weight)
+    if head.bias is not None:
+        spec.decoder.projection.bias = _array(head.bias)
+    sides: list[tuple[Encoder | TargetDecoder, Any]] = [(body.encoder, spec.encoder), (body.decoder, spec.decoder)]
+    for side, its in sides:
+        its.position_encodings.encodings = _position_table(side, shape.context, shape.width)
+        if hasattr(its, "layer_norm"):
+            _place_norm(side.norm, its.layer_norm)
+        for block, layer in zip(side.blocks, its.layer, strict=True):
+            assert isinstance(block, Block)
+            _place_block(block, layer)
+    return spec
+
+
+def _position_table(side: Encoder | TargetDecoder, context: int, width: int) -> np.ndarray:
+    """Return what is added to the embedding at each position; a source is all of the first segment."""
+    zeros = torch.zeros(1, context, width)
+    if isinstance(side, Encoder) and side.segments is not None:
+        zeros = zeros + side.segments.weight[0]
+    return _array(side.positions.add(zeros, torch.arange(context).unsqueeze(0))[0])
+
+
+def _place_block(block: Block, layer: Any) -> None:
+    _place_attention(block.attention, layer.self_attention, ("query", "key", "value"), ())
+    _place_norm(block.attention_norm, layer.self_attention.layer_norm)
+    if isinstance(block, CrossBlock):
+        _place_attention(block.cross, layer.attention, ("query",), ("key", "value"))
+        _place_norm(block.cross_norm, layer.attention.layer_norm)
+    inner = block.feed_forward
+    if inner.gate is None:
+        _place_linears([inner.up], layer.ffn.linear_0)
+    else:  # the library bends its first map, and the second gates it
+        _place_linears([inner.gate], layer.ffn.linear_0)
+        _place_linears([inner.up], layer.ffn.linear_0_noact)
+    _place_linears([inner.down], layer.ffn.linear_1)
+    _place_norm(block.feed_forward_norm, layer.ffn.layer_norm)
+
+
+def _place_attention(attention: Attention, spec: Any, *fused: Sequence[str]) -> None:
+    """Place the four maps; those that read the same states stand in one matrix."""
+    maps = [[getattr(attention, name) for name in names] for names in fused if names]
+    for linears, its in zip([*maps, [attention.out]], spec.linear, strict=True):
+        _place_linears(linears, its)
+
+
+def _place_linears(linears: Sequence[nn.Linear], spec: Any) -> None:
+    spec.weight = np.concatenate([_array(linear.weight) for linear in linears])
+    if linears[0].bias is not None:
+        spec.bias = np.concatenate([_array(linear.bias) for linear in linears])
+
+
+def _place_norm(norm: nn.Module, spec: Any) -> None:
+    assert isinstance(norm, nn.LayerNorm | nn.RMSNorm)
+    spec.gamma = _array(norm.weight)
+    if isinstance(norm, nn.LayerNorm):
+        spec.beta = np.zeros_like(spec.gamma) if norm.bias is None else _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """Copy a tensor: the library quantizes in place."""
+    return tensor.detach().float().numpy().copy()

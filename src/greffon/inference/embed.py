@@ -1,0 +1,137 @@
+"""Vectors of texts, and of words in their context: what a body makes of them, without any head."""
+
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import torch
+
+from greffon.core.cancellation import go_on
+from greffon.core.config import Pool
+from greffon.core.errors import UserError
+from greffon.core.files import write_atomically
+from greffon.data.segmentation import Words
+from greffon.inference.loading import load
+from greffon.nn.heads import pool as pooled
+from greffon.objectives.labelled_texts import LabelledTexts
+from greffon.runs.run import Run
+
+POOLS = get_args(Pool)
+
+
+def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pool = "mean") -> np.ndarray:
+    """Return a vector for each text, (N, width): `embed("runs/body", ["Un beau livre."]).shape`.
+
+    `pool` is what stands for a text: the mean of its tokens' states, the last one's, or that of
+    `cls`, the first one, for bodies that look both ways.
+    """
+    run = _body(run)
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    if pool not in POOLS:
+        raise UserError(f"unknown pooling {pool!r}; choose {', '.join(POOLS[:-1])} or {POOLS[-1]}")
+    if pool == "cls" and run.recipe.body == "decoder":
+        raise UserError(f"{run.path} reads forward, so its first token has seen nothing; choose mean or last")
+    model, prepared = load(run), LabelledTexts(run.recipe, run.tokenizer)
+    encoded = run.tokenizer.encode_many(texts)
+    batches, order = prepared.in_order([(prepared.lay_out(ids), -1) for ids in encoded])
+    out = np.empty((len(texts), model.body.width), dtype=np.float32)
+    vectors = []
+    with torch.no_grad():
+        for batch in batches:
+            go_on()
+            hidden = model.body(batch.tokens, batch.documents, batch.positions)
+            vectors.append(pooled(hidden, batch.documents, pool).numpy())
+    if vectors:
+        out[order] = np.concatenate(vectors)
+    cut = sum(len(ids) > prepared.room for ids in encoded)
+    if cut:
+        warnings.warn(
+            f"{cut:,} of {len(texts):,} texts are longer than the context of {run.recipe.shape.context} tokens; "
+            "only their beginning is read",
+            stacklevel=2,
+        )
+    return out
+
+
+def _body(run: str | Path | Run) -> Run:
+    run = Run.open(run)
+    if run.recipe.objective == "seq2seq":
+        raise UserError(f"{run.path} is a translator; give a run with one body, pretrained or fine-tuned")
+    return run
+
+
+def save_vectors(path: Path, vectors: np.ndarray) -> None:
+    """Write vectors as a NumPy file, whole or not at all."""
+    content = io.BytesIO()
+    np.save(content, vectors, allow_pickle=False)
+    try:
+        write_atomically(Path(path), content.getvalue())
+    except OSError as problem:
+        raise UserError(f"{path}: the vectors cannot be written ({problem.strerror}); choose another --out") from None
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A text, its place in the list, and its cosine with what was asked for."""
+
+    text: str
+    index: int
+    cosine: float
+
+
+def nearest(
+    run: str | Path | Run, text: str, texts: Sequence[str], *, top: int = 5, pool: Pool = "mean"
+) -> list[Neighbour]:
+    """Return the texts whose vectors point most nearly the same way, the nearest first."""
+    if top < 1:
+        raise UserError(f"top is {top}; choose 1 or more")
+    if not texts or isinstance(texts, str):
+        raise UserError("there are no texts to look among; give a list of at least one")
+    vectors = embed(run, [text, *texts], pool=pool)
+    return nearest_vectors(vectors[0], vectors[1:], texts, top)
+
+
+def nearest_vectors(vector: np.ndarray, vectors: np.ndarray, texts: Sequence[str], top: int) -> list[Neighbour]:
+    """Rank texts by the cosine of their vectors with one vector."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
+    cosines = vectors @ vector / np.maximum(lengths, 1e-12)
+    blank = np.array([not text.strip() for text in texts])
+    best = np.argsort(-np.where(blank, -np.inf, cosines), kind="stable")[: min(top, int((~blank).sum()))]
+    return [Neighbour(texts[i], int(i), float(cosines[i])) for i in best]
+
+
+@dataclass(frozen=True)
+class WordVector:
+    """A word as it stands in a text, and its vector there."""
+
+    word: str
+    vector: np.ndarray
+
+
+def word_vectors(run: str | Path | Run, text: str) -> list[WordVector]:
+    """Return the vector of each word of a text in its context: the mean over the word's tokens.
+
+    The same word has another vector in another sentence:
+    `[found.vector for found in word_vectors(run, "L'avocat mange un avocat.") if found.word == "avocat"]`.
+    """
+    run = _body(run)
+    model, prepared = load(run), LabelledTexts(run.recipe, run.tokenizer)
+    ids = np.array(run.tokenizer.encode(text), dtype=np.int64)
+    if not len(ids):
+        return []
+    if len(ids) > prepared.room:
+        raise UserError(
+            f"the text has {len(ids):,} tokens, and {run.path} reads {prepared.room:,} at a time; give a shorter one"
+        )
+    row = torch.from_numpy(prepared.lay_out(ids.tolist())).unsqueeze(0)
+    with torch.no_grad():
+        states = model.body(row)[0].numpy()
+    states = states[len(prepared.before) : len(prepared.before) + len(ids)]
+    begins = np.flatnonzero(Words(run.tokenizer).begins(ids))
+    words = [run.tokenizer.decode(part).strip() for part in np.split(ids, begins[1:])]
+    vectors = [part.mean(axis=0) for part in np.split(states, begins[1:])]
+    return [WordVector(word, vector) for word, vector in zip(words, vectors, strict=True) if word]

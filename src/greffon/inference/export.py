@@ -1,0 +1,34 @@
+"""A Run in a form that other tools load: `greffon.export`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from greffon.core.errors import UserError, did_you_mean
+from greffon.inference.ctranslate2 import export_ctranslate2
+from greffon.runs.export_dir import refuse_old
+from greffon.runs.huggingface.export import to_huggingface
+from greffon.runs.huggingface.onnx import to_onnx
+from greffon.runs.run import Run
+
+TARGETS: dict[str, Callable[..., Path]] = {
+    "huggingface": to_huggingface,
+    "onnx": to_onnx,
+    "ctranslate2": export_ctranslate2,
+}
+
+
+def export(
+    run: str | Path | Run, *, to: str, out: str | Path, quantize: str | None = None, force: bool = False
+) -> Path:
+    """Write a run in a form that other tools load: `export("runs/body", to="huggingface", out="body-hf")`.
+
+    A translator for CTranslate2 can be stored in 8-bit integers: `quantize="int8"`.
+    """
+    if to not in TARGETS:
+        raise UserError(f"cannot export to {to!r}{did_you_mean(to, TARGETS)}")
+    if quantize is not None and to != "ctranslate2":
+        raise UserError(f"only an export to ctranslate2 is quantized; leave out --quantize {quantize}")
+    out = Path(out)
+    refuse_old(out, force)
+    how = {} if quantize is None else {"quantize": quantize}
+    return TARGETS[to](Run.open(run), out, **how)

@@ -1,0 +1,156 @@
+"""Continue a prompt: `greffon.generate`, `greffon.stream`."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from greffon.core.errors import UserError
+from greffon.inference.loading import load
+from greffon.inference.sampling import Draw, Sampling, generate_tokens
+from greffon.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A prompt and its continuation as one text."""
+
+    prompt: str
+    text: str
+    tokens: int
+    seed: int
+
+
+def generate(
+    run: str | Path | Run,
+    prompt: str,
+    *,
+    tokens: int = 40,
+    temperature: float = 0.8,
+    top_k: int = 0,
+    top_p: float = 0.95,
+    seed: int = 0,
+) -> Generation:
+    """Continue a prompt: `greffon.generate("runs/body", "Bonjour les").text`. Same seed, same text."""
+    return generate_many(run, [prompt], tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)[0]
+
+
+def generate_many(
+    run: str | Path | Run,
+    prompts: Sequence[str],
+    *,
+    tokens: int = 40,
+    temperature: float = 0.8,
+    top_k: int = 0,
+    top_p: float = 0.95,
+    seed: int = 0,
+) -> list[Generation]:
+    """Continue several prompts at once; each gets what it would get alone."""
+    run = Run.open(run)
+    tokenizer = run.tokenizer
+    steps = [draw.tokens for draw in _draws(run, prompts, tokens, Sampling(temperature, top_k, top_p), seed)]
+    generations = []
+    for row, prompt in enumerate(prompts):
+        drawn = list(itertools.takewhile(lambda token: token != tokenizer.end, (step[row] for step in steps)))
+        generations.append(Generation(prompt, prompt + tokenizer.decode(drawn), len(drawn), seed))
+    return generations
+
+
+def _draws(run: Run, prompts: Sequence[str], tokens: int, sampling: Sampling, seed: int) -> Iterator[Draw]:
+    """Draw token after token behind each prompt: the one way that text is generated."""
+    if run.recipe.objective != "causal":
+        raise UserError(f"{run.path} is a {run.recipe.objective} run and cannot generate; give a causal one")
+    if tokens < 1:
+        raise UserError(f"tokens is {tokens}; choose 1 or more")
+    if not 0 <= seed < 2**63:
+        raise UserError(f"seed is {seed}; choose a number from 0 up to 2^63")
+    model, tokenizer = load(run, packed=True), run.tokenizer
+    start = [tokenizer.start]
+    starts = [(start * tokenizer.starts + tokenizer.encode(prompt)) or start for prompt in prompts]
+    specials = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask}
+    specials |= {*range(tokenizer.size, run.recipe.vocabulary)}  # ids without a token
+    return generate_tokens(
+        model,
+        starts,
+        tokens,
+        sampling,
+        seed=seed,
+        end=tokenizer.end,
+        padding=tokenizer.pad,
+        banned=sorted(specials - {tokenizer.end}),
+    )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A token that may stand behind a mask, or come next; its own space before it is part of it."""
+
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Written:
+    """One token as it was written: what it adds to the text, and what else the model considered.
+
+    The probabilities are the model's own, before temperature and cuts; `alternatives` holds the likeliest
+    tokens, the one that was drawn among them if it is one of those.
+    """
+
+    token: str
+    text: str
+    probability: float
+    alternatives: list[Candidate]
+    end: bool
+    """Whether it says that the text is over, and adds nothing."""
+
+
+def stream(
+    run: str | Path | Run,
+    prompt: str,
+    *,
+    tokens: int = 40,
+    temperature: float = 0.8,
+    top_k: int = 0,
+    top_p: float = 0.95,
+    seed: int = 0,
+    alternatives: int = 5,
+) -> Iterator[Written]:
+    """Continue a prompt token by token; the texts add up to what `generate` writes behind the prompt.
+
+    The end of the text is a token, too, and adds nothing: `for written in stream("runs/body", "Bonjour"): …`.
+    """
+    run = Run.open(run)
+    tokenizer = run.tokenizer
+    choices = len(tokenizer.ordinary) + 1
+    if not 0 <= alternatives <= choices:
+        raise UserError(f"alternatives is {alternatives}; choose a number from 0 to {choices:,}")
+    draws = _draws(run, [prompt], tokens, Sampling(temperature, top_k, top_p), seed)
+    return _written(run, draws, tokens, alternatives)
+
+
+def _written(run: Run, draws: Iterator[Draw], tokens: int, alternatives: int) -> Iterator[Written]:
+    tokenizer = run.tokenizer
+    ids: list[int] = []
+    said = ""
+    for number, draw in enumerate(draws, start=1):
+        (token,), chances = draw.tokens, draw.probabilities[0]
+        last = token == tokenizer.end or number == tokens
+        if token != tokenizer.end:
+            ids.append(token)
+        # A piece of a character waits for the rest of it, unless no more will come.
+        whole = tokenizer.decode(ids)
+        settled = whole if last else whole.rstrip("\N{REPLACEMENT CHARACTER}")
+        fresh = settled[len(said) :]
+        said = settled
+        best = chances.topk(alternatives)
+        yield Written(
+            tokenizer.token(token),
+            fresh,
+            float(chances[token]),
+            [
+                Candidate(tokenizer.token(i), p)
+                for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ],
+            end=token == tokenizer.end,
+        )

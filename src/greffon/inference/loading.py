@@ -1,0 +1,33 @@
+"""A run's model, loaded once."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from greffon.core.errors import UserError
+from greffon.core.machine import keep_memory
+from greffon.nn.model import Model
+from greffon.nn.quantize import can_round
+from greffon.runs.run import Run
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, changed: int, packed: bool, int8: bool) -> Model:
+    model = Run.open(path).load_model()
+    if packed:
+        model.pack()
+    if int8:
+        model.round()
+    return model
+
+
+def load(run: Run, *, packed: bool = False, int8: bool = False) -> Model:
+    """Load a run's model once, until its file changes.
+
+    To write token by token, with its maps packed; to read fast and nearly the same, in 8-bit integers.
+    """
+    if int8 and not can_round():
+        raise UserError("PyTorch cannot compute in 8-bit integers on this machine; leave out --int8")
+    keep_memory()
+    file = run.path / "model.safetensors"
+    changed = file.stat().st_mtime_ns if file.is_file() else 0
+    return _load(run.path.resolve(), changed, packed, int8) if changed else run.load_model()

@@ -1,0 +1,114 @@
+"""How well a language model predicts early and late in a text, beyond the length that it was trained on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from greffon.core.config import Recipe
+from greffon.core.errors import UserError
+from greffon.core.rng import generator
+from greffon.data.token_store import open_store
+from greffon.inference.loading import load
+from greffon.nn.model import Model
+from greffon.objectives.batch import IGNORE
+from greffon.objectives.corpus import Task, held_out_documents, task_of
+from greffon.runs.run import Run
+
+_BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class PositionLoss:
+    """Bits per byte in each stretch of positions, over texts that are all longer than the last."""
+
+    run: str
+    encoding: str
+    trained: int
+    """Tokens of the longest text that it was trained on."""
+    edges: np.ndarray
+    """Where stretches begin, and where the last one ends: (stretches + 1,)."""
+    bits_per_byte: np.ndarray
+    """(stretches,)"""
+    texts: int
+    stopped: bool
+    """Whether its positions end where it was trained, so that nothing can be said of what comes after."""
+
+
+def loss_by_position(
+    run: str | Path | Run,
+    file: str | Path | None = None,
+    *,
+    times: int = 4,
+    texts: int = 64,
+    stretches: int = 8,
+    text_column: str = "text",
+) -> PositionLoss:
+    """Return the loss by position up to `times` the trained length, on held-out text or a file of long ones.
+
+    The trained length is cut into `stretches`. Only texts that reach the end are read, the same ones at
+    every position. A masked body reads all of a long text at once.
+    """
+    run = Run.open(run)
+    recipe = run.recipe
+    if recipe.objective not in ("causal", "masked"):
+        raise UserError(f"{run.path} is a {recipe.objective} run; give a language model, causal or masked")
+    trained = recipe.shape.context
+    for name, value, most in (("times", times, 64), ("texts", texts, 100_000), ("stretches", stretches, trained)):
+        if not 1 <= value <= most:
+            raise UserError(f"{name} is {value}; choose from 1 to {most:,}")
+    documents = _documents(run, file, text_column, times * trained + 1, texts)
+    stopped = recipe.shape.positions == "learned" and times > 1
+    length = trained if stopped else times * trained
+    edges = np.linspace(0, trained, stretches + 1).round().astype(int)
+    edges = np.unique(np.concatenate([edges[:-1] + i * trained for i in range(length // trained)] + [[length]]))
+    task = _task(recipe, run, length)
+    nats, counted = _sums(load(run), task, [document[: length + 1] for document in documents], length, run)
+    starts = edges[:-1]
+    share = np.add.reduceat(nats, starts) / np.maximum(np.add.reduceat(counted, starts), 1)
+    return PositionLoss(run.name, recipe.shape.positions, trained, edges, share / np.log(2), len(documents), stopped)
+
+
+def _documents(run: Run, file: str | Path | None, text_column: str, least: int, most: int) -> list[np.ndarray]:
+    """Return texts of at least so many tokens, or say that there is none."""
+    if file is None:
+        found = list(held_out_documents(run.recipe, run.tokenizer))
+        where = f"the text that {run.path} holds out"
+    else:
+        store = open_store([file], run.tokenizer, text_column)
+        found, where = [store.document(i) for i in range(len(store))], str(file)
+    long = [document for document in found if len(document) >= least]
+    if not long:
+        longest = max(map(len, found), default=0)
+        raise UserError(
+            f"{where} has no document of {least:,} tokens or more (the longest has {longest:,}); give a file of longer "
+            "ones with --file, or a smaller --times"
+        )
+    return long[:most]
+
+
+def _task(recipe: Recipe, run: Run, length: int) -> Task[Any]:
+    """The run's own task on rows of another length; of pairs, only the hidden tokens are asked for."""
+    masking = None if recipe.masking is None else replace(recipe.masking, next_sentence=False)
+    return task_of(replace(recipe, shape=replace(recipe.shape, context=length), masking=masking), run.tokenizer)
+
+
+@torch.no_grad()
+def _sums(
+    model: Model, task: Task[Any], rows: Sequence[np.ndarray], length: int, run: Run
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum nats, and bytes that were predicted, at each position: (length,) each."""
+    nats, counted = np.zeros(length), np.zeros(length)
+    size = max(1, _BATCH_TOKENS // length)
+    for first in range(0, len(rows), size):
+        batch = task.batch([row.astype(np.int64) for row in rows[first : first + size]], generator(0, "far", first))
+        logits = model(batch.tokens, batch.documents, batch.positions)
+        losses = F.cross_entropy(logits.mT, batch.targets, reduction="none", ignore_index=IGNORE)
+        targets = batch.targets.numpy()
+        nats += losses.double().sum(dim=0).numpy()
+        counted += np.where(targets == IGNORE, 0, run.tokenizer.byte_lengths[targets.clip(min=0)]).sum(axis=0)
+    return nats, counted

@@ -1,0 +1,70 @@
+"""Which words mattered: the text is classified again and again, each time without one of its words."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from greffon.core.errors import UserError, did_you_mean
+from greffon.data.segmentation import Words
+from greffon.inference.classify import classifier
+from greffon.inference.loading import load
+from greffon.objectives.classify import class_probabilities
+from greffon.objectives.labelled_texts import LabelledTexts
+from greffon.runs.run import Run
+
+
+@dataclass(frozen=True)
+class WordInfluence:
+    """A word with the space before it, and by how much the label's probability falls without it."""
+
+    word: str
+    influence: float
+
+
+@dataclass(frozen=True)
+class Occlusion:
+    """A text, its label and probabilities, and the influence of each word on that label.
+
+    The words add up to the text as far as the run reads it; `unread` is what its context has no room for.
+    """
+
+    text: str
+    label: str
+    probabilities: dict[str, float]
+    words: list[WordInfluence]
+    unread: str
+
+
+def occlude(run: str | Path | Run, text: str, *, label: str | None = None) -> Occlusion:
+    """Say which words of a text speak for its label: `occlude("runs/reviews", "Un beau livre.").words`.
+
+    The influence of a word is the probability of the label (the likeliest, unless one is given) minus
+    what it is when the word is left out: above 0 it speaks for the label, below 0 against it.
+    """
+    run = classifier(run)
+    labels = run.recipe.labels
+    if label is not None and label not in labels:
+        raise UserError(f"{run.path} does not know the label {label!r}{did_you_mean(label, labels)}")
+    prepared, tokenizer = LabelledTexts(run.recipe, run.tokenizer), run.tokenizer
+    ids = np.array(tokenizer.encode(text), dtype=np.int64)
+    read, unread = ids[: prepared.room], ids[prepared.room :]
+    begins = np.flatnonzero(Words(tokenizer).begins(read)) if len(read) else np.empty(0, dtype=np.int64)
+    words = np.split(read, begins[1:]) if len(read) else []
+    rows = [read, *(np.delete(read, np.arange(at, at + len(word))) for at, word in zip(begins, words, strict=True))]
+    batches, order = prepared.in_order([(prepared.lay_out(row.tolist()), -1) for row in rows])
+    found = class_probabilities(load(run), batches).numpy().astype(np.float64)
+    chances = np.empty_like(found)
+    chances[order] = found  # (1 + words, classes)
+    asked = int(chances[0].argmax()) if label is None else labels.index(label)
+    influences = chances[0, asked] - chances[1:, asked]
+    return Occlusion(
+        text,
+        labels[asked],
+        dict(zip(labels, chances[0].tolist(), strict=True)),
+        [
+            WordInfluence(tokenizer.text(word), float(influence))
+            for word, influence in zip(words, influences, strict=True)
+        ],
+        tokenizer.text(unread),
+    )

@@ -1,0 +1,79 @@
+"""From a recipe to a model: the one place where bodies and heads are put together."""
+
+import torch
+
+from greffon.core.config import Recipe
+from greffon.core.rng import derive
+from greffon.nn.body import Body, Decoder, Encoder
+from greffon.nn.encoder_decoder import EncoderDecoder
+from greffon.nn.heads import ClassHead, GistHead, MaskedHead, NoHead, PairHead, Transform, VocabularyHead
+from greffon.nn.model import Model
+
+BODIES: dict[str, type[Body]] = {"decoder": Decoder, "encoder": Encoder}
+
+
+def vocabulary_head(body: Body | EncoderDecoder, recipe: Recipe) -> VocabularyHead:
+    """A head over the vocabulary; tied, the body's embedding is its matrix."""
+    shape = recipe.shape
+    return VocabularyHead(
+        body.width,
+        recipe.vocabulary,
+        bias=shape.head_bias if shape.tied else shape.bias,
+        tied=body.embedding if shape.tied else None,
+        transform=Transform(shape) if shape.head_transform else None,
+    )
+
+
+def language_model(recipe: Recipe) -> Model:
+    """A body with a vocabulary head on it and, if it is masked, what it learns by beside that."""
+    body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
+    head, masking = vocabulary_head(body, recipe), recipe.masking
+    if masking is not None and masking.next_sentence:
+        return Model(body, MaskedHead(head, pair=PairHead(body.width)))
+    if masking is not None and masking.gist:
+        return Model(body, MaskedHead(head, gist=GistHead(body.width, recipe.vocabulary)))
+    return Model(body, head)
+
+
+def classifier(recipe: Recipe) -> Model:
+    """A body with a class head on it."""
+    assert recipe.graft is not None
+    body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
+    graft = recipe.graft
+    head = ClassHead(
+        body.width,
+        len(recipe.labels),
+        pooling=graft.pooling,
+        words=graft.words,
+        dropout=graft.head_dropout,
+        inner=graft.inner,
+        bias=graft.class_bias,
+    )
+    return Model(body, head)
+
+
+def translator(recipe: Recipe) -> Model:
+    """An encoder-decoder with a vocabulary head on it; tied, one matrix is embedding of both sides and head."""
+    body = EncoderDecoder(recipe.shape, recipe.vocabulary)
+    return Model(body, vocabulary_head(body, recipe))
+
+
+def bare_body(recipe: Recipe) -> Model:
+    """A body that came without a head."""
+    return Model(BODIES[recipe.body](recipe.shape, recipe.vocabulary), NoHead())
+
+
+MODELS = {
+    "causal": language_model,
+    "masked": language_model,
+    "classify": classifier,
+    "seq2seq": translator,
+    "body": bare_body,
+}
+
+
+def make_model(recipe: Recipe) -> Model:
+    """Build the model of a recipe with fresh weights, drawn from its seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(recipe.training.seed, "weights"))
+        return MODELS[recipe.objective](recipe)

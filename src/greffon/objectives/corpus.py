@@ -1,0 +1,134 @@
+"""Rows of unlabelled text for the objectives that pretrain: what is trained on, what is held out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import numpy as np
+
+from greffon.core.config import Recipe
+from greffon.core.errors import UserError
+from greffon.data.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, sample
+from greffon.data.segmentation import Sentences
+from greffon.data.sentence_pairs import Pair, SentencePairs
+from greffon.data.token_store import TokenStore, open_store
+from greffon.data.tokenizer import Tokenizer
+from greffon.objectives.batch import Batch
+from greffon.objectives.causal import Causal
+from greffon.objectives.masked import Masked
+from greffon.objectives.protocol import Objective
+
+HELD_OUT_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Task(Generic[Row]):
+    """What a language model learns: how windows are cut into rows, and rows made into batches."""
+
+    objective: Objective
+    cut: Callable[[Windows, Windows], Cut[Row]]  # the second: where text from elsewhere is taken from
+    batch: Callable[[list[Row], np.random.Generator], Batch]  # may draw, from a generator of its own
+    documents: int = 1  # how many a text to train on must have
+
+
+@dataclass(frozen=True)
+class Corpus(Generic[Row]):
+    """Text to train on and text held out, from one source or a mixture of several."""
+
+    train: Rows[Row]
+    valid: list[Row]
+    digest: str
+    summary: str
+
+
+def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus[Row]:
+    """Open the token stores of a recipe; without validation files, hold some documents out."""
+    data, training, length = recipe.data, recipe.training, recipe.shape.context
+    sources = [(source,) for source in data.train] if data.mix else [data.train]
+    stores = [open_store(source, tokenizer, data.text_column) for source in sources]
+    digest = "+".join(store.digest for store in stores)
+    least = task.documents + (0 if data.valid else 1)
+    for store, source in zip(stores, sources, strict=True):
+        if task.documents > 1 and len(store) < least:
+            raise UserError(
+                f"{', '.join(source)}: next-sentence prediction takes every second pair from another document, so it "
+                f"needs {least} documents or more, and there {'is' if len(store) == 1 else 'are'} {len(store)}; put "
+                "one document on each line (or blank lines between them), or leave out --next-sentence"
+            )
+    if data.valid:
+        valid_store = open_store(data.valid, tokenizer, data.text_column)
+        trains, valids = [Stream.whole(store) for store in stores], [Stream.whole(valid_store)]
+        digest += "/" + valid_store.digest
+        kept = len(valid_store)
+    else:
+        chosen = [_hold_out(store, source, training.seed) for store, source in zip(stores, sources, strict=True)]
+        trains = [Stream.without(store, some) for store, some in zip(stores, chosen, strict=True)]
+        valids = [Stream.only(store, some) for store, some in zip(stores, chosen, strict=True)]
+        kept = sum(map(len, chosen))
+    trained = sum(map(len, stores)) - (0 if data.valid else kept)
+    windows = [Windows(stream, length, training.seed) for stream in trains]
+    held = [Windows(stream, length, training.seed) for stream in valids]
+    train = [task.cut(part, part) for part in windows]
+    limit = max(1, training.valid_tokens // length // len(valids))
+    return Corpus(
+        Mixture(train, data.mix, training.seed) if data.mix else train[0],
+        # One held-out text beside each text to train on, or a single one for all.
+        [row for part, near in zip(held, windows, strict=False) for row in sample(task.cut(part, near), limit)],
+        digest,
+        f"text: {trained:,} documents, {sum(map(len, trains)):,} tokens to train on; "
+        f"{kept:,} document{'s' * (kept != 1)} held out",
+    )
+
+
+def held_out_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndarray]:
+    """Read the documents that a pretraining recipe holds out, whole: [start] + ids + [end]."""
+    data = recipe.data
+    if data.valid:
+        store = open_store(data.valid, tokenizer, data.text_column)
+        yield from map(store.document, range(len(store)))
+        return
+    for source in [(source,) for source in data.train] if data.mix else [data.train]:
+        store = open_store(source, tokenizer, data.text_column)
+        yield from (store.document(int(i)) for i in _hold_out(store, source, recipe.training.seed))
+
+
+def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray:
+    if len(store) < 2:
+        raise UserError(
+            f"{', '.join(source)} holds a single document, so none can be held out; "
+            "give held-out text with --valid, or put one document on each line"
+        )
+    return held_out(len(store), HELD_OUT_SHARE, seed)
+
+
+def causal(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:
+    """Packed windows over the text: what comes next?"""
+    objective = Causal(tokenizer.pad, tokenizer.start, recipe.shape.context, tokenizer.byte_lengths)
+    return Task(objective, lambda windows, _: windows, lambda rows, random: objective.batch(rows))
+
+
+def masked(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:
+    """Packed windows over the text: what was hidden?"""
+    assert recipe.masking is not None
+    objective = Masked.over(tokenizer, recipe.shape.context, recipe.masking)
+    return Task(objective, lambda windows, _: windows, objective.batch)
+
+
+def masked_pairs(recipe: Recipe, tokenizer: Tokenizer) -> Task[tuple[Pair, ...]]:
+    """Pairs of texts, cut from the windows: what was hidden, and does the second follow the first?"""
+    assert recipe.masking is not None
+    objective = Masked.over(tokenizer, recipe.shape.context, recipe.masking)
+    sentences = Sentences(tokenizer)
+    specials = (tokenizer.start, tokenizer.end)
+
+    def cut(windows: Windows, elsewhere: Windows) -> SentencePairs:
+        return SentencePairs(windows, elsewhere, sentences, specials, recipe.training.seed)
+
+    return Task(objective, cut, objective.pair_batch, documents=2)
+
+
+def task_of(recipe: Recipe, tokenizer: Tokenizer) -> Task[Any]:
+    """Look up what a pretraining recipe asks for."""
+    if recipe.masking is None:
+        return causal(recipe, tokenizer)
+    return (masked_pairs if recipe.masking.next_sentence else masked)(recipe, tokenizer)

@@ -1,0 +1,32 @@
+"""Pictures of what a model is and does, each a function that returns a matplotlib figure.
+
+They compute nothing of their own: what they show, other modules return as numbers.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from greffon.core.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIGURES = {
+    "mask": "masks",
+    "positions": "positions",
+    "attention": "attention",
+    "complexity": "complexity",
+    "extrapolation": "extrapolation",
+    "curves": "curves",
+    "embeddings": "embeddings",
+}
+"""Where each figure is made: `mask` by `greffon.mask_figure`, in `masks`."""
+
+
+def draw(figure: str, *what: Any, **how: Any) -> "Figure":
+    """Draw the figure of this name: `draw("mask", length=10)` is `mask_figure(length=10)`."""
+    if figure not in FIGURES:
+        raise UserError(f"unknown figure {figure!r}{did_you_mean(figure, FIGURES)}")
+    module = importlib.import_module(f"greffon.plots.{FIGURES[figure]}")
+    made: Figure = getattr(module, f"{figure}_figure")(*what, **how)
+    return made

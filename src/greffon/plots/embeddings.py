@@ -1,0 +1,79 @@
+"""Texts on a plane: the vectors of a run, in the two directions in which they differ most (PCA)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from greffon.core.config import Pool
+from greffon.core.errors import UserError
+from greffon.data.corpora import labelled
+from greffon.inference.embed import embed
+from greffon.plots.style import LINES, dress, key_below, sheet
+from greffon.runs.run import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST = 2000
+"""Points that a plane can show."""
+
+
+def embeddings_figure(
+    run: str | Path | Run,
+    file: str | Path,
+    *,
+    pool: Pool = "mean",
+    text_column: str = "text",
+    label_column: str = "label",
+) -> "Figure":
+    """Draw the labelled texts of a file on a plane, a sign and a colour for each label."""
+    run = Run.open(run)
+    examples = labelled(Path(file), text_column, label_column)
+    if len(examples) < 3:
+        raise UserError(f"{file} has {len(examples)} texts; a plane needs 3 or more")
+    if len(examples) > MOST:  # evenly, so that a sorted file keeps all its labels
+        examples = [examples[i] for i in np.linspace(0, len(examples) - 1, MOST).round().astype(int)]
+    labels = sorted({example.label for example in examples})
+    if len(labels) > len(LINES):
+        raise UserError(f"{file} has {len(labels)} labels; a figure can tell 1 to {len(LINES)} apart")
+    places, shares = principal(embed(run, [example.text for example in examples], pool=pool))
+    note = (
+        f"{len(examples):,} texts of {Path(file).name} in the two directions in which their vectors differ most. "
+        f"Labels were not used to find them."
+    )
+    figure = sheet(7.2, 5.2, f"Texts as {run.name} sees them", note)
+    axes = figure.subplots()
+    dress(axes, grid="both")
+    own = np.array([example.label for example in examples])
+    handles: list[Any] = []
+    for label, style in zip(labels, LINES, strict=False):
+        chosen = places[own == label]
+        look: dict[str, Any] = {
+            "marker": style.marker,
+            "edgecolors": style.light,
+            "linewidths": 1.0,
+            "s": 22,
+            "alpha": 0.75,
+        }
+        # Every second sign is hollow, so that signs that lie on each other can be told apart in grey.
+        fill = "none" if len(handles) % 2 else style.light
+        handles.append(axes.scatter(*chosen.T, facecolors=fill, **look, label=f"{label} ({len(chosen):,})"))
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set(
+        xlabel=f"first direction ({shares[0]:.0%} of the variance)",
+        ylabel=f"second direction ({shares[1]:.0%})",
+    )
+    key_below(figure, handles, columns=min(3, len(handles)))
+    return figure
+
+
+def principal(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return places on the plane of the greatest variance, (N, 2), and the share of it along each axis."""
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0)
+    left, strengths, _ = np.linalg.svd(centred, full_matrices=False)
+    places = left[:, :2] * strengths[:2]
+    # A direction and its opposite are the same; the same vectors shall give the same figure.
+    signs = np.sign(places[np.abs(places).argmax(axis=0), [0, 1]])
+    variance = strengths**2
+    return places * np.where(signs == 0, 1, signs), variance[:2] / max(variance.sum(), 1e-30)

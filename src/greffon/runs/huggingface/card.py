@@ -1,0 +1,135 @@
+"""The model card of an export: what it is, from what data, by which recipe, how good, and for what."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from greffon.core.config import Recipe
+from greffon.runs.params import of_recipe
+from greffon.runs.run import Run
+
+_PIPELINES = {
+    "masked": "fill-mask",
+    "causal": "text-generation",
+    "classify": "text-classification",
+    "seq2seq": "translation",
+    "body": "feature-extraction",
+}
+_USES = {
+    "masked": "Filling masks, vectors of texts, and as a body to fine-tune.",
+    "causal": "Continuing texts like those it was trained on, and as a body to fine-tune.",
+    "classify": "Labelling texts like those it was trained on, with one of the labels above.",
+    "seq2seq": "Translating sentences like those it was trained on.",
+    "body": "Vectors of texts, and as a body to fine-tune.",
+}
+_HEADS = {
+    "masked": "AutoModelForMaskedLM",
+    "causal": "AutoModelForCausalLM",
+    "classify": "AutoModelForSequenceClassification",
+    "seq2seq": "AutoModelForSeq2SeqLM",
+    "body": "AutoModel",
+}
+
+
+def model_card(run: Run, architecture: str, name: str, loading: Sequence[str] = ()) -> str:
+    """Write the card of a run; only figures that were measured stand in it."""
+    recipe = run.recipe
+    lines = [
+        "---",
+        "library_name: transformers",
+        f"pipeline_tag: {_PIPELINES[recipe.objective]}",
+        "tags:",
+        "- greffon",
+        "---",
+        "",
+        f"# {name}",
+        "",
+        f"A {recipe.objective} model of {of_recipe(recipe).total:,} parameters (`{architecture}`), "
+        + (f"imported from `{recipe.imported}`" if recipe.imported else "trained with Greffon")
+        + ".",
+        *_section("Data", _data(run)),
+        *_section("Recipe", _recipe(recipe)),
+        *_section("Measured figures", _figures(run)),
+        *_section("Intended use", _use(recipe)),
+        *_section("Loading", iter(["```python", *(loading or _loading(recipe)), "```"])),
+    ]
+    original = run.path / "card.md"
+    if original.is_file():
+        body = original.read_text(encoding="utf-8", errors="replace").rstrip()
+        lines += _section("The card it was imported with", iter(body.splitlines()))
+    return "\n".join(lines) + "\n"
+
+
+def _section(title: str, body: Iterator[str]) -> list[str]:
+    return ["", f"## {title}", "", *body]
+
+
+def _data(run: Run) -> Iterator[str]:
+    """Name the files, not where they lie on somebody's disk."""
+    data = run.recipe.data
+    named = {
+        "train": (*data.train, data.source, data.target),
+        "validation": (*data.valid, data.valid_source, data.valid_target),
+        "test": data.test,
+    }
+    for part, files in named.items():
+        shown = [f"`{file if file.startswith('hf:') else Path(file).name}`" for file in files if file]
+        if shown:
+            yield f"- {part}: {', '.join(shown)}"
+    if not any(named["train"]):
+        yield "- not known here: see the checkpoint that it was imported from"
+    if data.digest:
+        yield f"- identity of texts and tokenizer: `{data.digest[:40]}`"
+    for origin in _origins(run.recipe):
+        yield f"- starts from: {origin}"
+    if run.recipe.labels:
+        yield f"- labels: {', '.join(f'`{label}`' for label in run.recipe.labels)}"
+
+
+def _origins(recipe: Recipe) -> Iterator[str]:
+    """Tell from which runs the weights came."""
+    for path in (recipe.origin, recipe.encoder_origin, recipe.decoder_origin):
+        if path:
+            there = (Path(path) / "recipe.json").is_file()
+            imported = Run.open(path).recipe.imported if there else ""
+            yield f"`{Path(path).name}`" + (f", imported from `{imported}`" if imported else "")
+
+
+def _recipe(recipe: Recipe) -> Iterator[str]:
+    shape, training = recipe.shape, recipe.training
+    yield (
+        f"- body: {recipe.body}, {shape.layers} layers, width {shape.width}, {shape.heads} heads, "
+        f"feed-forward {shape.feed_forward} ({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions"
+    )
+    yield f"- context: {shape.context} tokens; vocabulary: {recipe.vocabulary:,} tokens"
+    if not recipe.imported:
+        yield (
+            f"- training: {training.steps:,} steps, {training.optimiser}, rate {training.rate:g}, "
+            f"dropout {shape.dropout:g}, seed {training.seed}"
+        )
+
+
+def _figures(run: Run) -> Iterator[str]:
+    scores: dict[str, Any] = run.scores
+    if not scores:
+        yield "None were measured here."
+        return
+    yield "On held-out data, which chose the weights (test figures chose nothing):"
+    yield ""
+    yield "| figure | value |"
+    yield "| --- | --- |"
+    for name, value in scores.items():
+        yield f"| {name.replace('_', ' ')} | {value:{',' if name == 'step' else '.4g'}} |"
+
+
+def _use(recipe: Recipe) -> Iterator[str]:
+    yield _USES[recipe.objective]
+    yield f"Only the first {recipe.shape.context} tokens of a text are read."
+    yield "It repeats what its texts say and leave out; score it on texts of your own before you rely on it."
+
+
+def _loading(recipe: Recipe) -> Iterator[str]:
+    yield f"from transformers import AutoTokenizer, {_HEADS[recipe.objective]}"
+    yield ""
+    yield 'tokenizer = AutoTokenizer.from_pretrained("DIR")'
+    yield f'model = {_HEADS[recipe.objective]}.from_pretrained("DIR")'

@@ -1,0 +1,121 @@
+"""A checkpoint directory of theirs: its configuration and its tensors. Pickle is never read."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from greffon.core.errors import UserError
+from greffon.runs.run import read_json
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "README.md")
+"""What a download fetches: nothing that would have to be unpickled or run."""
+_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+
+
+def locate(source: str | Path) -> Path:
+    """Return the directory of a checkpoint; `hf:owner/name` is fetched first, only because the user wrote it."""
+    if not str(source).startswith("hf:"):
+        path = Path(source).expanduser()
+        if not path.is_dir():
+            raise UserError(f"no checkpoint at {path}; give a directory with config.json, or hf:owner/name")
+        return path
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise UserError(
+            f"{source} needs huggingface_hub; install it with: pip install 'greffon[huggingface]'"
+        ) from None
+    try:
+        return Path(snapshot_download(str(source).removeprefix("hf:"), allow_patterns=list(FILES)))
+    except Exception as error:  # network, spelling, permission: the hub has an exception for each
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{source}: the download failed ({reason}); check the name and the network") from None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read config.json."""
+    file = path / "config.json"
+    if not file.is_file():
+        raise UserError(f"{path} is no checkpoint: it has no config.json; give a directory with one")
+    return read_json(file)
+
+
+def read_tensors(path: Path, config: dict[str, Any], prefix: str) -> dict[str, Tensor]:
+    """Read all tensors under the names of today: of one safetensors file, or of several with an index."""
+    if (path / INDEX).is_file():
+        named = read_json(path / INDEX).get("weight_map", {})
+        files = [path / name for name in sorted({*map(str, named.values())})]
+    else:
+        files = [path / WEIGHTS]
+    if not files or not files[0].is_file():
+        raise UserError(_no_weights(path, config))
+    tensors: dict[str, Tensor] = {}
+    for file in files:
+        if file.resolve().parent != path.resolve() and not file.is_symlink():
+            raise UserError(f"{path / INDEX} names {file}, which lies elsewhere; restore it from a copy")
+        try:
+            tensors |= load_file(file)
+        except (SafetensorError, OSError, ValueError) as problem:
+            raise UserError(f"cannot read {file}: {problem}; fetch it again") from None
+    tensors = _with_prefix(tensors, prefix)
+    # Where a tensor and its alias differ (they are not tied), the alias is the one in use.
+    return {_today(name): tensors[name] for name in sorted(tensors, key=lambda name: name in ALIASES)}
+
+
+def _no_weights(path: Path, config: dict[str, Any]) -> str:
+    pickled = sorted(file.name for pattern in _PICKLED for file in path.glob(pattern))
+    if not pickled:
+        return f"{path} has no {WEIGHTS}; fetch it, or save the model again with save_pretrained"
+    architecture = (config.get("architectures") or ["AutoModel"])[0]
+    return (
+        f"{path}: the weights are in {pickled[0]}, a format that can run code when it is opened, and is not read; if "
+        f'you trust the file, convert it: python -c "from transformers import AutoTokenizer as T, {architecture} as M; '
+        f"[kind.from_pretrained('{path}').save_pretrained('{path}-safe') for kind in (M, T)]\""
+    )
+
+
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Name a body that was saved without its head as one that was saved with it."""
+    if any(name.startswith(prefix) for name in tensors):
+        return tensors
+    heads = ("cls.", "lm_head.", "classifier.", "score.", "vocab_", "pre_classifier.", "final_logits_bias")
+    return {name if name.startswith(heads) else prefix + name: tensor for name, tensor in tensors.items()}
+
+
+ALIASES = {
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+    "lm_head.decoder.bias": "lm_head.bias",
+    "model.encoder.embed_tokens.weight": "model.shared.weight",
+    "model.decoder.embed_tokens.weight": "model.shared.weight",
+}
+"""Tied tensors that are kept under one name or the other."""
+
+
+def _today(name: str) -> str:
+    name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
+    return ALIASES.get(name, name)
+
+
+_WITHOUT_A_PLACE = re.compile(
+    r"position_ids$|\.attn\.(masked_)?bias$|embed_positions\.weight$"  # tables that are computed
+    r"|^(lm_head|cls\.predictions\.decoder|lm_head\.decoder|vocab_projector)\.weight$"  # tied to the embedding
+)
+_UNUSED_HEAD = re.compile(r"pooler\.|^cls\.|^lm_head\.|^vocab_|^classifier\.|^pre_classifier\.|^score\.")
+
+
+def left_over(names: set[str], where: Path) -> list[str]:
+    """Name the tensors of a head that is not used; one of an unknown kind is an error."""
+    rest = sorted(name for name in names if not _WITHOUT_A_PLACE.search(name))
+    unknown = [name for name in rest if not _UNUSED_HEAD.search(name)]
+    if unknown:
+        raise UserError(
+            f"{where} holds {len(unknown)} tensors that have no place in our bodies, such as {unknown[0]}; "
+            "it is not quite of the architecture that it names"
+        )
+    return rest

@@ -1,0 +1,177 @@
+"""Where each tensor of a family stands in our models, by name. Knows no files.
+
+A `Place` pairs one tensor of theirs with one of our parameters, or with several that they keep
+stacked in one. Copying there and back is exact: nothing is computed, only cut, stacked and turned.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from greffon.core.config import Recipe
+from greffon.core.errors import UserError
+
+Turn = Literal["none", "transposed", "flipped", "row"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One tensor of theirs, and ours: several are stacked by rows."""
+
+    theirs: str
+    ours: tuple[str, ...]
+    turn: Turn = "none"
+
+    def taken(self, tensor: Tensor) -> dict[str, Tensor]:
+        """Cut their tensor into ours."""
+        if self.turn == "transposed" and tensor.ndim == 2:
+            tensor = tensor.T
+        elif self.turn == "flipped":
+            tensor = tensor.flip(0)
+        elif self.turn == "row":
+            tensor = tensor.reshape(-1)
+        parts = tensor.chunk(len(self.ours))
+        return {name: part.float().contiguous() for name, part in zip(self.ours, parts, strict=True)}
+
+    def given(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Put ours together as theirs."""
+        tensor = torch.cat([tensors[name] for name in self.ours]) if len(self.ours) > 1 else tensors[self.ours[0]]
+        if self.turn == "transposed" and tensor.ndim == 2:
+            tensor = tensor.T
+        elif self.turn == "flipped":
+            tensor = tensor.flip(0)
+        elif self.turn == "row":
+            tensor = tensor.reshape(1, -1)
+        return tensor.contiguous()
+
+
+def to_ours(tensors: Mapping[str, Tensor], places: Iterable[Place], where: str) -> dict[str, Tensor]:
+    """Take all our parameters out of their tensors; one that is missing is an error."""
+    found: dict[str, Tensor] = {}
+    for place in places:
+        if place.theirs not in tensors:
+            raise UserError(f"{where} lacks the tensor {place.theirs}; it is incomplete, or of another architecture")
+        found |= place.taken(tensors[place.theirs])
+    return found
+
+
+def to_theirs(tensors: Mapping[str, Tensor], places: Iterable[Place]) -> dict[str, Tensor]:
+    """Put all our parameters where they keep them."""
+    return {place.theirs: place.given(tensors) for place in places}
+
+
+def places_of(kind: str, recipe: Recipe) -> list[Place]:
+    """List where everything stands in a checkpoint of a kind: bert, roberta, distilbert, gpt2 or marian."""
+    others = {"gpt2": _gpt2, "marian": _marian}
+    return list(others[kind](recipe) if kind in others else _encoder(kind, recipe))
+
+
+def _modules(ours: str, theirs: str, names: Mapping[str, str]) -> Iterator[Place]:
+    """Pair weight and bias of modules that are built alike."""
+    for own, other in names.items():
+        for part in ("weight", "bias"):
+            yield Place(f"{theirs}{other}.{part}", (f"{ours}{own}.{part}",))
+
+
+_BERT_LAYER = {
+    "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value",
+    "attention.out": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward.up": "intermediate.dense",
+    "feed_forward.down": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
+_DISTIL_LAYER = {
+    "attention.query": "attention.q_lin",
+    "attention.key": "attention.k_lin",
+    "attention.value": "attention.v_lin",
+    "attention.out": "attention.out_lin",
+    "attention_norm": "sa_layer_norm",
+    "feed_forward.up": "ffn.lin1",
+    "feed_forward.down": "ffn.lin2",
+    "feed_forward_norm": "output_layer_norm",
+}
+_TOKEN_HEADS = {  # transform, its norm, the matrix, the bias
+    "bert": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.decoder.weight",
+             "cls.predictions.bias"),
+    "roberta": ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder.weight", "lm_head.bias"),
+    "distilbert": ("vocab_transform", "vocab_layer_norm", "vocab_projector.weight", "vocab_projector.bias"),
+}  # fmt: skip
+_CLASS_HEADS = {  # what bends, and what reads
+    "bert": ("bert.pooler.dense", "classifier"),
+    "roberta": ("classifier.dense", "classifier.out_proj"),
+    "distilbert": ("pre_classifier", "classifier"),
+}
+
+
+def _encoder(kind: str, recipe: Recipe) -> Iterator[Place]:
+    distilled = kind == "distilbert"
+    embeddings = f"{kind}.embeddings."
+    yield Place(embeddings + "word_embeddings.weight", ("body.embedding.weight",))
+    yield Place(embeddings + "position_embeddings.weight", ("body.positions.table",))
+    if not distilled:
+        yield Place(embeddings + "token_type_embeddings.weight", ("body.segments.weight",))
+    yield from _modules("body.", embeddings, {"embedding_norm": "LayerNorm"})
+    layers = f"{kind}.transformer.layer." if distilled else f"{kind}.encoder.layer."
+    for i in range(recipe.shape.layers):
+        yield from _modules(f"body.blocks.{i}.", f"{layers}{i}.", _DISTIL_LAYER if distilled else _BERT_LAYER)
+    if recipe.objective == "masked":
+        yield from _token_head(kind, recipe)
+    elif recipe.objective == "classify":
+        inner, out = _CLASS_HEADS[kind]
+        yield from _modules("head.", "", {"inner": inner, "out": out})
+
+
+def _token_head(kind: str, recipe: Recipe) -> Iterator[Place]:
+    pairs = recipe.masking is not None and recipe.masking.next_sentence
+    head = "head.vocabulary." if pairs else "head."
+    inner, norm, matrix, bias = _TOKEN_HEADS[kind]
+    yield from _modules(head, "", {"transform.inner": inner, "transform.norm": norm})
+    yield Place(bias, (head + "bias",))
+    if not recipe.shape.tied:
+        yield Place(matrix, (head + "weight",))
+    if pairs:  # their first class is "follows", ours the second
+        yield from _modules("head.pair.", "", {"inner": "bert.pooler.dense"})
+        for part in ("weight", "bias"):
+            yield Place(f"cls.seq_relationship.{part}", (f"head.pair.out.{part}",), "flipped")
+
+
+def _gpt2(recipe: Recipe) -> Iterator[Place]:
+    yield Place("transformer.wte.weight", ("body.embedding.weight",))
+    yield Place("transformer.wpe.weight", ("body.positions.table",))
+    for i in range(recipe.shape.layers):
+        ours, theirs = f"body.blocks.{i}.", f"transformer.h.{i}."
+        yield from _modules(ours, theirs, {"attention_norm": "ln_1", "feed_forward_norm": "ln_2"})
+        # Their maps are kept as inputs × outputs, and query, key and value in one.
+        maps = {
+            "attn.c_attn": ("attention.query", "attention.key", "attention.value"),
+            "attn.c_proj": ("attention.out",),
+            "mlp.c_fc": ("feed_forward.up",),
+            "mlp.c_proj": ("feed_forward.down",),
+        }
+        for other, own in maps.items():
+            for part in ("weight", "bias"):
+                yield Place(f"{theirs}{other}.{part}", tuple(f"{ours}{name}.{part}" for name in own), "transposed")
+    yield from _modules("body.", "transformer.", {"norm": "ln_f"})
+    if recipe.objective == "classify":
+        yield Place("score.weight", ("head.out.weight",))
+
+
+def _marian(recipe: Recipe) -> Iterator[Place]:
+    yield Place("model.shared.weight", ("body.encoder.embedding.weight",))
+    layer = {"attention_norm": "self_attn_layer_norm", "feed_forward.up": "fc1", "feed_forward.down": "fc2",
+             "feed_forward_norm": "final_layer_norm", "cross_norm": "encoder_attn_layer_norm"}  # fmt: skip
+    for name, other in (("query", "q"), ("key", "k"), ("value", "v"), ("out", "out")):
+        layer |= {f"attention.{name}": f"self_attn.{other}_proj", f"cross.{name}": f"encoder_attn.{other}_proj"}
+    for side in ("encoder", "decoder"):
+        read = {ours: theirs for ours, theirs in layer.items() if side == "decoder" or not ours.startswith("cross")}
+        for i in range(recipe.shape.layers):
+            yield from _modules(f"body.{side}.blocks.{i}.", f"model.{side}.layers.{i}.", read)
+    yield Place("final_logits_bias", ("head.bias",), "row")
+    if not recipe.shape.tied:
+        yield Place("lm_head.weight", ("head.weight",))

@@ -1,0 +1,244 @@
+"""The tokenizer files of a checkpoint, read into a `Tokenizer` and written from one."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from greffon.core.errors import UserError
+from greffon.core.files import write_atomically
+from greffon.runs.huggingface.families import MARIAN, Family
+from greffon.runs.run import read_json, write_json
+from greffon.data.tokenizer_backends import HuggingFace
+from greffon.data.tokenizer_imported import Imported, Marian, imported, imported_marian
+from greffon.data.tokenizer import ROLES, Tokenizer
+
+_THEIR_NAMES = {
+    "pad": "pad_token", "start": "bos_token", "end": "eos_token", "cls": "cls_token", "sep": "sep_token",
+    "mask": "mask_token",
+}  # fmt: skip
+_CONFIG_IDS = {"pad": "pad_token_id", "start": "bos_token_id", "end": "eos_token_id"}
+_SUBSTITUTES = {"start": "end", "pad": "end", "cls": "start", "sep": "end", "mask": "pad"}
+"""Who plays a role that a vocabulary lacks: roles that its models never use."""
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tokenizer:
+    """Read the tokenizer that came with a checkpoint, and which token plays which role there."""
+    settings = _settings(path)
+    if "auto_map" in settings:
+        raise UserError(f"{path}: the tokenizer asks for code of the checkpoint's own, which is never run")
+    if family is MARIAN and (path / "source.spm").is_file():
+        return _read_marian(path, settings, config)
+    try:
+        specification = _specification(path, family, settings)
+        library = tokenizers.Tokenizer.from_str(json.dumps(specification))
+    except UserError:
+        raise
+    except Exception as error:  # the library raises bare Exception
+        raise UserError(f"{path}: the tokenizer is broken ({error}); fetch it again") from None
+    pieces: dict[str, int] = library.get_vocab(with_added_tokens=True)
+    around: list[int] = library.encode("", add_special_tokens=True).ids
+    known: dict[str, int] = {}
+    if family.kind in ("bert", "roberta", "distilbert"):
+        if len(around) == 2:
+            known |= {"cls": around[0], "sep": around[1]}
+    else:
+        known |= {role: config[name] for role, name in _CONFIG_IDS.items() if _is_id(config.get(name), pieces)}
+        if family is MARIAN and _is_id(config.get("decoder_start_token_id"), pieces):
+            known["start"] = config["decoder_start_token_id"]
+    for role, name in _THEIR_NAMES.items():
+        token = settings.get(name)
+        token = token.get("content") if isinstance(token, dict) else token
+        if role not in known and token in pieces:
+            known[role] = pieces[token]
+    if family.kind in ("bert", "roberta", "distilbert"):
+        for role, double in (("start", "cls"), ("end", "sep")):  # texts stand between these two, and no others
+            if double in known:
+                known.setdefault(role, known[double])
+        if not {"cls", "sep", "pad"} <= known.keys():
+            known = _by_name(specification) | known
+    roles, absent = _complete(known, path)
+    starts = family.kind != "gpt2" or around[:1] == [roles["start"]]
+    return Tokenizer(imported(roles, starts, absent, specification))
+
+
+def _is_id(value: Any, pieces: Mapping[str, int]) -> bool:
+    return isinstance(value, int) and value in pieces.values()
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """Gather what the tokenizer's side files say; the newest form wins."""
+    found: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (path / name).is_file():
+            found |= {key: value for key, value in read_json(path / name).items() if value is not None}
+    return found
+
+
+def _by_name(specification: Mapping[str, Any]) -> dict[str, int]:
+    """Find roles by the usual names of their tokens."""
+    usual = Tokenizer(HuggingFace(json.dumps(specification).encode()))
+    size = len(usual.backend.pieces)
+    return {role: id for role in ROLES if (id := getattr(usual, role)) < size}
+
+
+def _complete(known: Mapping[str, int], path: Path) -> tuple[dict[str, int], list[str]]:
+    """Let other tokens play the roles that are missing; without any end there is nothing to do."""
+    roles = dict(known)
+    if "end" not in roles and "pad" not in roles:
+        raise UserError(f"{path}: neither config.json nor the tokenizer names a token that ends or pads; name one")
+    roles.setdefault("end", roles.get("pad", 0))
+    absent = [role for role in ROLES if role not in roles]
+    for role in ("start", "pad", "cls", "sep", "mask"):
+        roles.setdefault(role, roles[_SUBSTITUTES[role]])
+    return roles, absent
+
+
+def _read_marian(path: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> Tokenizer:
+    if settings.get("separate_vocabs") or (path / "target_vocab.json").is_file():
+        raise UserError(f"{path}: separate_vocabs is not supported; only one vocabulary for both sides is")
+    for name in ("target.spm", "vocab.json"):
+        if not (path / name).is_file():
+            raise UserError(f"{path}: the tokenizer lacks {name}; fetch it")
+    vocabulary = read_json(path / "vocab.json")
+    if "<unk>" not in vocabulary:
+        raise UserError(f"{path / 'vocab.json'} has no <unk>; fetch it again")
+    named = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
+    known = {role: config[name] for role, name in named.items() if _is_id(config.get(name), vocabulary)}
+    if len(known) < len(named):
+        missing = [name for role, name in named.items() if role not in known]
+        raise UserError(f"{path}: {missing[0]} of config.json is no token of vocab.json; restore the right files")
+    roles, absent = _complete(known, path)
+    sides = [(path / name).read_bytes() for name in ("source.spm", "target.spm")]
+    try:
+        return Tokenizer(imported_marian(roles, absent, sides[0], sides[1], vocabulary))
+    except RuntimeError as error:
+        raise UserError(f"{path}: a SentencePiece model is broken ({error}); fetch it again") from None
+
+
+def _specification(path: Path, family: Family, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of tokenizer.json, or build it from the files that came before it."""
+    if (path / "tokenizer.json").is_file():
+        return read_json(path / "tokenizer.json")
+    if (path / "vocab.txt").is_file():
+        return _wordpiece(path / "vocab.txt", settings)
+    if (path / "vocab.json").is_file() and (path / "merges.txt").is_file() and family is not MARIAN:
+        return _byte_level(path, family, settings)
+    older = {"marian": "source.spm, target.spm and vocab.json", "gpt2": "vocab.json and merges.txt"}
+    other = older.get(family.kind, "vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)")
+    raise UserError(f"{path} has no whole tokenizer; fetch its tokenizer.json, or {other}")
+
+
+def _added(token: Any, usual: str) -> tokenizers.AddedToken:
+    if not isinstance(token, dict):
+        # RoBERTa's mask carries the space before it.
+        return tokenizers.AddedToken(str(token or usual), special=True, normalized=False, lstrip=usual == "<mask>")
+    flags = {name: bool(token.get(name, False)) for name in ("lstrip", "rstrip", "single_word", "normalized")}
+    return tokenizers.AddedToken(str(token["content"]), special=True, **flags)
+
+
+def _wordpiece(file: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Build BERT's tokenizer from its list of pieces."""
+    pieces = {line.rstrip("\n"): id for id, line in enumerate(file.open(encoding="utf-8"))}
+    names = {"unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "pad": "[PAD]", "mask": "[MASK]"}
+    tokens = {role: _added(settings.get(f"{role}_token"), usual) for role, usual in names.items()}
+    unknown, cls, sep = (tokens[role].content for role in ("unk", "cls", "sep"))
+    made = tokenizers.Tokenizer(models.WordPiece(pieces, unk_token=unknown, max_input_chars_per_word=100))
+    made.add_special_tokens([token for token in tokens.values() if token.content in pieces])
+    made.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        strip_accents=settings.get("strip_accents"),
+        lowercase=settings.get("do_lower_case", True),
+    )
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece(prefix="##")
+    made.post_processor = _around(f"{cls} $A {sep}", f"{cls} $A {sep} $B:1 {sep}:1", pieces)
+    content: dict[str, Any] = json.loads(made.to_str())
+    return content
+
+
+def _byte_level(path: Path, family: Family, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the tokenizer of GPT-2 or RoBERTa from its pieces and merges."""
+    names = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"}
+    if family.kind == "roberta":
+        names = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "pad": "<pad>",
+                 "mask": "<mask>"}  # fmt: skip
+    tokens = {role: _added(settings.get(f"{role}_token"), usual) for role, usual in names.items()}
+    prefix = bool(settings.get("add_prefix_space", False))
+    made = tokenizers.Tokenizer(models.BPE.from_file(str(path / "vocab.json"), str(path / "merges.txt")))
+    pieces = made.get_vocab()
+    made.add_special_tokens([token for token in tokens.values() if token.content in pieces])
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    made.decoder = decoders.ByteLevel()
+    if family.kind == "roberta":
+        sep, cls = ((tokens[role].content, pieces[tokens[role].content]) for role in ("sep", "cls"))
+        made.post_processor = processors.RobertaProcessing(sep, cls, trim_offsets=True, add_prefix_space=prefix)
+    content: dict[str, Any] = json.loads(made.to_str())
+    return content
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def check_tokenizer(tokenizer: Tokenizer) -> None:
+    """Refuse a tokenizer that has no form there, before anything is written."""
+    if not isinstance(tokenizer.backend, HuggingFace | Imported):
+        raise UserError(
+            f"a {tokenizer.kind} tokenizer cannot be exported; train the model on one made by `greffon tokenizer`"
+        )
+
+
+def write_tokenizer(tokenizer: Tokenizer, folder: Path, family: Family, context: int) -> None:
+    """Write the files from which `AutoTokenizer` makes the same ids."""
+    backend = tokenizer.backend
+    inner = backend.inner if isinstance(backend, Imported) else backend
+    settings: dict[str, Any] = {"model_max_length": context, "clean_up_tokenization_spaces": False}
+    names = {id: piece for piece, id in inner.pieces.items()}
+    # Their batches need a padding token, even if it is another one's second role.
+    shown = [role for role in ROLES if role == "pad" or role not in tokenizer.absent]
+    if isinstance(inner, Marian):
+        write_atomically(folder / "source.spm", inner.source)
+        write_atomically(folder / "target.spm", inner.target)
+        write_json(folder / "vocab.json", inner.pieces)
+        ends = {"eos_token": names[tokenizer.end], "pad_token": names[tokenizer.pad], "unk_token": inner.UNKNOWN}
+        settings |= {"tokenizer_class": "MarianTokenizer", **ends}
+    else:
+        content = json.loads(inner.serialised)
+        if inner is backend:  # one of ours: nothing stands around its texts yet
+            _place_specials(content, tokenizer, family, inner.pieces)
+        write_json(folder / "tokenizer.json", content)
+        settings |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+        settings |= {_THEIR_NAMES[role]: names[getattr(tokenizer, role)] for role in shown}
+        if (unknown := content["model"].get("unk_token")) is not None:
+            settings["unk_token"] = unknown
+        inputs = ["input_ids", "token_type_ids"] if family.kind == "bert" else ["input_ids"]
+        settings["model_input_names"] = [*inputs, "attention_mask"]
+    write_json(folder / "tokenizer_config.json", settings)
+
+
+def _place_specials(content: dict[str, Any], tokenizer: Tokenizer, family: Family, pieces: Mapping[str, int]) -> None:
+    """Put around each text what our models expect there."""
+    names = {id: piece for piece, id in pieces.items()}
+    cls, sep, start, end = (names[id] for id in (tokenizer.cls, tokenizer.sep, tokenizer.start, tokenizer.end))
+    forms = {"gpt2": (f"{start} $A", f"{start} $A $B"), "marian": (f"$A {end}", f"$A {end} $B {end}")}
+    form = forms.get(family.kind, (f"{cls} $A {sep}", f"{cls} $A {sep} $B:1 {sep}:1"))
+    trial = tokenizers.Tokenizer.from_str(json.dumps(content))
+    trial.post_processor = _around(*form, pieces)
+    content["post_processor"] = json.loads(trial.to_str())["post_processor"]
+    for token in content["added_tokens"]:
+        if token["id"] == tokenizer.mask:
+            token["lstrip"] = True  # a mask carries the space before it, as a word does
+
+
+def _around(single: str, pair: str, pieces: Mapping[str, int]) -> processors.TemplateProcessing:
+    tokens = {word.split(":")[0] for word in (single + " " + pair).split() if not word.startswith("$")}
+    return processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=[(token, pieces[token]) for token in sorted(tokens)]
+    )

@@ -1,0 +1,233 @@
+"""The parameter ledger: every component with its formula, the numbers put in, and the count.
+
+The formulas are written down here on their own, from the shape alone; tests hold them against the
+tensors of a real model. The number of heads appears in none of them.
+"""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from greffon.core.config import Graft, Recipe, Shape, check_names, override
+from greffon.core.errors import UserError
+from greffon.core.presets import PRESETS
+from greffon.core.presets import preset as look_up
+from greffon.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Component:
+    """One line of the ledger."""
+
+    name: str
+    formula: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All components of one model."""
+
+    components: tuple[Component, ...]
+
+    @property
+    def total(self) -> int:
+        """The number of parameters; tied weights count once."""
+        return sum(component.count for component in self.components)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the ledger in the form of `greffon params --json`."""
+        return {"total": self.total, "components": [asdict(component) for component in self.components]}
+
+
+Product = tuple[str | int, ...]
+
+
+def _component(name: str, times: int, products: list[Product], values: dict[str, int]) -> Component:
+    """Write `times × (product + product …)` in symbols and in numbers, and work it out."""
+    symbols = " + ".join(" × ".join(map(str, product)) for product in products)
+    filled = [[values[part] if isinstance(part, str) else part for part in product] for product in products]
+    numbers = " + ".join(" × ".join(map(str, product)) for product in filled)
+    if times > 1:
+        bare = len(products) == 1
+        symbols, numbers = (f"{times} × {x}" if bare else f"{times} × ({x})" for x in (symbols, numbers))
+    return Component(name, f"{symbols} = {numbers}", times * sum(math.prod(product) for product in filled))
+
+
+def _linear(inputs: str, outputs: str, shape: Shape) -> list[Product]:
+    return [(inputs, outputs), (outputs,)] if shape.bias else [(inputs, outputs)]
+
+
+def _norm(shape: Shape) -> Product:
+    return (2, "width") if shape.norm == "layer" and shape.bias else ("width",)
+
+
+def body_components(shape: Shape, vocabulary: int) -> list[Component]:
+    """List the components of a body."""
+    values = _values(shape, vocabulary)
+    lines = [_component("embedding", 1, [("vocabulary", "width")], values)]
+    return lines + _stack_components(shape, values)
+
+
+def pair_body_components(shape: Shape, vocabulary: int) -> list[Component]:
+    """List the components of an encoder-decoder: one embedding, two stacks."""
+    values = _values(shape, vocabulary)
+    return [
+        _component("embedding (source and target)", 1, [("vocabulary", "width")], values),
+        *_stack_components(shape, values, "encoder "),
+        *_stack_components(shape, values, "decoder ", cross=True),
+    ]
+
+
+def _values(shape: Shape, vocabulary: int) -> dict[str, int]:
+    return {
+        "vocabulary": vocabulary,
+        "width": shape.width,
+        "feed_forward": shape.feed_forward,
+        "context": shape.context,
+    }
+
+
+def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cross: bool = False) -> list[Component]:
+    """List what stands above an embedding; with `cross`, blocks also read a source."""
+    lines = []
+    if shape.positions == "learned":
+        places: list[Product] = [("context", "width")]
+        if shape.position_offset:
+            places.append((shape.position_offset, "width"))
+        lines.append(_component(f"{side}positions (learned)", 1, places, values))
+    else:
+        lines.append(Component(f"{side}positions ({shape.positions})", "nothing to learn", 0))
+    if shape.segments and not cross:
+        lines.append(_component(f"{side}segments", 1, [(shape.segments, "width")], values))
+    if shape.embedding_norm:
+        lines.append(_component(f"{side}embedding norm", 1, [_norm(shape)], values))
+    up, down = _linear("width", "feed_forward", shape), _linear("feed_forward", "width", shape)
+    gated = shape.activation == "swiglu"
+    maps = "up, gate, down" if gated else "up, down"
+    for layer in range(1, shape.layers + 1):
+        for kind in ("attention", "cross-attention") if cross else ("attention",):
+            name = f"{side}layer {layer}: {kind} (query, key, value, out)"
+            lines.append(_component(name, 4, _linear("width", "width", shape), values))
+        lines += [
+            _component(f"{side}layer {layer}: feed-forward ({maps})", 1, up * (1 + gated) + down, values),
+            _component(f"{side}layer {layer}: norms", 2 + cross, [_norm(shape)], values),
+        ]
+    if shape.norm_place == "pre":
+        lines.append(_component(f"{side}final norm", 1, [_norm(shape)], values))
+    return lines
+
+
+def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
+    """Count the head of a language model."""
+    values = {"vocabulary": vocabulary, "width": shape.width}
+    transform: list[Product] = [("width", "width"), ("width",), _norm(shape)] if shape.head_transform else []
+    if not shape.tied:
+        return _component("vocabulary head", 1, transform + _linear("width", "vocabulary", shape), values)
+    own = transform + ([("vocabulary",)] if shape.head_bias else [])
+    if not own:
+        return Component("vocabulary head", "tied to the embedding", 0)
+    return _component("vocabulary head (tied to the embedding)", 1, own, values)
+
+
+def pair_head_component(shape: Shape) -> Component:
+    """Count the head of next-sentence prediction."""
+    products: list[Product] = [("width", "width"), ("width",), ("width", 2), (2,)]
+    return _component("pair head (inner, out)", 1, products, {"width": shape.width})
+
+
+def gist_head_component(shape: Shape, vocabulary: int) -> Component:
+    """Count the head that tells what stands in a text."""
+    products: list[Product] = [("width", "width"), ("vocabulary",)]
+    return _component("gist head (map, bias)", 1, products, {"width": shape.width, "vocabulary": vocabulary})
+
+
+def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
+    """Count the head of a classifier; mean and max, or states and words, side by side are twice as wide."""
+    times = (1 + graft.words) * (2 if graft.pooling == "mean-max" else 1)
+    wide: Product = (times, "width") if times > 1 else ("width",)
+    inner: list[Product] = [] if graft.inner == "none" else [(*wide, *wide), wide]
+    bias: list[Product] = [("classes",)] if graft.class_bias else []
+    products = [*inner, (*wide, "classes"), *bias]
+    return _component("class head", 1, products, {"width": shape.width, "classes": classes})
+
+
+def params(
+    run: "str | Path | Run | None" = None,
+    *,
+    preset: str | None = None,
+    vocabulary: int | None = None,
+    classes: int | None = None,
+    **shape: Any,
+) -> Ledger:
+    """Account for every parameter of a run, or of a preset: `params(preset="lab", vocabulary=100).total`.
+
+    `shape` changes fields of the preset's shape: `params(preset="lab", heads=4)`.
+    """
+    if run is not None:
+        given = {"preset": preset, "vocabulary": vocabulary, "classes": classes, **shape}
+        for name, value in given.items():
+            if value is not None:
+                raise UserError(f"a run has its own {name}; leave out --{name.replace('_', '-')}, or leave out the run")
+        return params_of_run(Run.open(run))
+    check_names(shape, Shape)
+    serves = PRESETS[preset]().objectives if preset in PRESETS else ("causal",)
+    translates = "seq2seq" in serves
+    found = look_up(preset or "compact", serves[0])
+    form = override(found.shape, shape)
+    vocabulary = found.vocabulary if vocabulary is None else vocabulary
+    if vocabulary < 1:
+        raise UserError(f"vocabulary is {vocabulary}; choose 1 token or more")
+    if translates:
+        if classes is not None:
+            raise UserError(f"preset {preset!r} translates and has no classes; leave out --classes")
+        return Ledger((*pair_body_components(form, vocabulary), vocabulary_head_component(form, vocabulary)))
+    if classes is None:
+        head = vocabulary_head_component(form, vocabulary)
+    elif classes < 2:
+        raise UserError(f"classes is {classes}; choose 2 or more")
+    else:
+        head = class_head_component(form, classes, found.graft)
+    return Ledger((*body_components(form, vocabulary), head))
+
+
+def of_recipe(recipe: Recipe) -> Ledger:
+    """Account for the model that a recipe describes, without building it."""
+    if recipe.objective == "seq2seq":
+        parts = pair_body_components(recipe.shape, recipe.vocabulary)
+        return Ledger((*parts, vocabulary_head_component(recipe.shape, recipe.vocabulary)))
+    body = body_components(recipe.shape, recipe.vocabulary)
+    if recipe.graft is not None:
+        return Ledger((*body, class_head_component(recipe.shape, len(recipe.labels), recipe.graft)))
+    if recipe.objective == "body":
+        return Ledger(tuple(body))
+    heads = [vocabulary_head_component(recipe.shape, recipe.vocabulary)]
+    if recipe.masking is not None and recipe.masking.next_sentence:
+        heads.append(pair_head_component(recipe.shape))
+    if recipe.masking is not None and recipe.masking.gist:
+        heads.append(gist_head_component(recipe.shape, recipe.vocabulary))
+    return Ledger((*body, *heads))
+
+
+def params_of_run(run: Run) -> Ledger:
+    """Account for a run's model, and check the sum against the saved file."""
+    ledger = of_recipe(run.recipe)
+    saved = run.path / "model.safetensors"
+    if saved.is_file() and (counted := count_in_file(saved)) != ledger.total:
+        raise UserError(
+            f"{saved} holds {counted:,} parameters, its recipe accounts for {ledger.total:,}; the run is damaged"
+        )
+    return ledger
+
+
+def count_in_file(path: Path) -> int:
+    """Count the numbers in a safetensors file from its header alone."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    total = 0
+    for name, entry in header.items():
+        if name != "__metadata__":
+            total += math.prod(entry["shape"])
+    return total

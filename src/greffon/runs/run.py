@@ -1,0 +1,375 @@
+"""A Run: the directory that one recipe left behind. Every command reads and writes these.
+
+    RUN/
+      recipe.json          what was asked for: objective, shape, training, data, labels
+      tokenizer.json       the tokenizer (or tokenizer.model, if it came from SentencePiece, or
+                           imported-tokenizer.json, if it came with a checkpoint)
+      model.safetensors    the best weights so far, by held-out score
+      manifest.json        sha256 of the weights, and their scores (while they are replaced, of both)
+      metrics.jsonl        one line a logged step and an evaluation
+      finished             an empty file, once the last step is done
+      checkpoints/step-N/  what resuming needs: weights, optimiser state, best score, their sha256
+      snapshots/           weights of the last evaluations and their sha256, where they are averaged
+      .lock                held by the process that trains
+
+The recipe is written before anything else. Every file is written beside and moved into place.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from greffon.nn.build import make_model
+from greffon.core.config import Recipe, from_dict
+from greffon.core.errors import UserError
+from greffon.core.files import sha256, sweep, sync_directory, sync_file, write_atomically
+from greffon.nn.model import Model
+from greffon.data.tokenizer import FILES as TOKENIZER_FILES
+from greffon.data.tokenizer import Tokenizer
+from greffon.runs.tensors import fill, load_tensors, tensors_of
+
+WEIGHTS = "model.safetensors"
+COPY = "restore it from a copy"
+
+
+class Run:
+    """One run directory: `Run.open("runs/body")`."""
+
+    def __init__(self, path: Path, recipe: Recipe) -> None:
+        self.path = path
+        self.recipe = recipe
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {self.recipe.objective}, {self.recipe.preset})"
+
+    # -- making and opening ------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, path: str | Path, recipe: Recipe) -> "Run":
+        """Make the directory with its recipe and nothing else; `room_for` makes room first."""
+        run = cls(Path(path), recipe)
+        try:
+            run.path.mkdir(parents=True, exist_ok=True)
+            run.save_recipe(recipe)
+            sync_directory(run.path.parent)
+        except OSError as problem:
+            raise UserError(f"cannot write the run {path}: {problem.strerror}; choose another --out") from None
+        return run
+
+    @classmethod
+    def open(cls, path: "str | Path | Run") -> "Run":
+        """Open a run directory, or say why it is none."""
+        if isinstance(path, Run):
+            return path
+        path = Path(path)
+        if not path.is_dir():
+            raise UserError(f"no run at {path}; give the directory that `greffon pretrain … --out` made")
+        file = path / "recipe.json"
+        if not file.is_file() and (path / "comparison.json").is_file():
+            raise UserError(
+                f"{path} is a comparison, not a run: see `greffon show {path}`; its runs are in {path / 'arms'}"
+            )
+        if not file.is_file():
+            raise UserError(f"{path} is no run: it has no recipe.json; give a directory made with --out")
+        return cls(path, from_dict(Recipe, read_json(file), str(file)))
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.resolve().name
+
+    def save_recipe(self, recipe: Recipe) -> None:
+        """Write the recipe, now or again with what has become known."""
+        self.recipe = recipe
+        write_json(self.path / "recipe.json", dataclasses.asdict(recipe))
+
+    @property
+    def finished(self) -> bool:
+        """Whether training has come to its end."""
+        return (self.path / "finished").is_file()
+
+    def sweep(self) -> None:
+        """Remove what a killed process left half written; the lock must be held."""
+        for folder in (self.path, self.path / "checkpoints", self.path / "snapshots"):
+            sweep(folder)
+
+    def mark_finished(self) -> None:
+        """Say that training has come to its end."""
+        write_atomically(self.path / "finished", b"")
+
+    def reopen(self, recipe: Recipe) -> None:
+        """Let a finished run go on under a new recipe, with new patience if it had run out."""
+        newest = self._checkpoints()[-1:]
+        for folder in newest:
+            write_json(folder / "state.json", sealed({**read_state(folder), "stale": 0}))
+        self.save_recipe(recipe)
+        (self.path / "finished").unlink(missing_ok=True)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer stored in the run."""
+        if not self.has_tokenizer:
+            raise UserError(f"{self.path} has lost its tokenizer; restore the file from a copy of the run")
+        files = [self.path / name for name in TOKENIZER_FILES]
+        known = self.recipe.tokenizer_digest
+        if known and known not in (sha256(file) for file in files if file.is_file()):
+            raise UserError(f"{self.path} holds another tokenizer than it was trained with; restore the right one")
+        return Tokenizer.load(self.path)
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether a tokenizer has been stored."""
+        return any((self.path / name).is_file() for name in TOKENIZER_FILES)
+
+    def adopt(self, tokenizer: Tokenizer) -> None:
+        """Store the tokenizer, and its size and identity in the recipe.
+
+        A model that goes on from another keeps the vocabulary it has, in which some ids may be unused.
+        """
+        tokenizer.save(self.path)
+        vocabulary = self.recipe.vocabulary if self.recipe.origin else tokenizer.size
+        recipe = dataclasses.replace(self.recipe, vocabulary=vocabulary, tokenizer_digest=tokenizer.digest)
+        self.save_recipe(recipe)
+
+    # -- weights -----------------------------------------------------------------------------
+
+    @property
+    def has_model(self) -> bool:
+        """Whether weights have been saved."""
+        return (self.path / "model.safetensors").is_file()
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        """The held-out scores of the saved weights."""
+        manifest = self._manifest()
+        if "next" in manifest and self.has_model and sha256(self.path / WEIGHTS) == _digest(manifest["next"]):
+            manifest = manifest["next"]
+        scores = manifest.get("scores", {})
+        if not isinstance(scores, dict):
+            raise UserError(f"{self.path / 'manifest.json'} is damaged: its scores are no table; {COPY}")
+        return scores
+
+    def _manifest(self) -> dict[str, Any]:
+        file = self.path / "manifest.json"
+        return read_json(file) if file.is_file() else {}
+
+    def save_model(self, model: nn.Module, scores: Mapping[str, float]) -> None:
+        """Save the weights as the run's model, with the scores they reached.
+
+        While weights are replaced, the manifest vouches for the old and for the new ones, so that a
+        crash at any moment leaves weights that can be checked.
+        """
+        content = save(tensors_of(model))
+        fresh = {"sha256": {WEIGHTS: hashlib.sha256(content).hexdigest()}, "scores": dict(scores)}
+        if self.has_model:
+            before = self._manifest()
+            if "next" in before and sha256(self.path / WEIGHTS) == _digest(before["next"]):
+                before = before["next"]
+            write_json(self.path / "manifest.json", {**before, "next": fresh})
+        else:
+            write_json(self.path / "manifest.json", fresh)
+        write_atomically(self.path / WEIGHTS, content)
+        write_json(self.path / "manifest.json", fresh)
+
+    def load_model(self) -> Model:
+        """Build the model and fill it with the saved weights, after checking their sha256."""
+        if not self.has_model and self.finished:
+            raise UserError(f"{self.path} has lost its model.safetensors; restore the file from a copy of the run")
+        if not self.has_model:
+            raise UserError(f"{self.path} has no trained weights yet; go on with `greffon resume {self.path}`")
+        if not (self.path / "manifest.json").is_file():
+            raise UserError(f"{self.path} has lost its manifest.json, by which its weights are checked; {COPY}")
+        tensors = self._checked_weights()
+        shape, there = self.recipe.shape, sum(tensor.numel() for tensor in tensors.values())
+        least = self.recipe.vocabulary * shape.width + shape.layers * shape.width * (shape.width + shape.feed_forward)
+        if least > 4 * there or shape.layers > len(tensors):  # a damaged recipe may ask for any memory
+            raise UserError(f"{self.path / WEIGHTS} is much smaller than its recipe says; the run is damaged")
+        model = make_model(self.recipe)
+        fill(model, tensors, self.path / WEIGHTS)
+        return model.eval()
+
+    def _checked_weights(self) -> dict[str, Tensor]:
+        """Read the weights that the manifest vouches for."""
+        for _ in range(3):  # a training may replace both files just now
+            manifest = self._manifest()
+            known = {_digest(manifest), _digest(manifest.get("next"))} - {None}
+            found = sha256(self.path / WEIGHTS)
+            if found in known:
+                return load_tensors(self.path / WEIGHTS, None)
+        raise UserError(f"{self.path / WEIGHTS} is damaged: its sha256 is not the one recorded; {COPY}")
+
+    # -- metrics -----------------------------------------------------------------------------
+
+    def log(self, entry: Mapping[str, Any]) -> None:
+        """Append one line to metrics.jsonl."""
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as out:
+            out.write(json.dumps(entry) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Read metrics.jsonl; a line torn by a crash is left out."""
+        file = self.path / "metrics.jsonl"
+        entries = []
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []:
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
+                entries.append(entry)
+        return entries
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been trained."""
+        return max((entry.get("seconds", 0.0) for entry in self.metrics()), default=0.0)
+
+    def forget_after(self, step: int) -> None:
+        """Drop the metrics of steps that will be done again."""
+        kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]
+        write_atomically(self.path / "metrics.jsonl", "".join(kept).encode())
+
+    # -- checkpoints -------------------------------------------------------------------------
+
+    def save_checkpoint(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Keep all that resuming needs; older checkpoints go once this one is safe."""
+        folder = self.path / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        sweep(folder)
+        sync_directory(self.path)
+        sync_file(self.path / "metrics.jsonl")  # what led here must not be lost after it
+        before = self._checkpoints()
+        # The same step again (its average, say) gets a number: the old one stays until the new one is there.
+        same = [int(other.name[15:] or 0) for other in before if other.name[5:14] == f"{step:09d}"]
+        name = f"step-{step:09d}" + (f".{max(same) + 1}" if same else "")
+        beside = folder / f".{name}.{os.getpid()}.part"
+        beside.mkdir()
+        try:
+            content = save(dict(tensors))
+            write_atomically(beside / "tensors.safetensors", content)
+            digest = hashlib.sha256(content).hexdigest()
+            write_json(beside / "state.json", sealed({"step": step, "sha256": digest, **state}))
+            beside.rename(folder / name)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        sync_directory(folder)
+        for other in before:
+            shutil.rmtree(other, ignore_errors=True)
+
+    def _checkpoints(self) -> list[Path]:
+        """The whole checkpoints, the newest last."""
+        found = (self.path / "checkpoints").glob("step-*")
+        return sorted(folder for folder in found if re.fullmatch(r"step-\d{9}(\.\d+)?", folder.name))
+
+    @property
+    def checkpoint_step(self) -> int:
+        """The step that resuming would start from; 0 without a checkpoint."""
+        found = self._checkpoints()
+        return int(found[-1].name[5:14]) if found else 0
+
+    @property
+    def checkpoint_state(self) -> dict[str, Any]:
+        """What the newest checkpoint knows beside its tensors; empty without one."""
+        found = self._checkpoints()
+        return read_state(found[-1]) if found else {}
+
+    def load_checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """Return the newest checkpoint, checked, or None if there is none."""
+        for folder in reversed(self._checkpoints()):
+            try:
+                state = read_state(folder)
+                return state, load_tensors(folder / "tensors.safetensors", str(state.get("sha256")))
+            except UserError as damage:
+                raise UserError(f"{damage}, or remove {folder.parent} to train again from the first step") from None
+        return None
+
+    def save_snapshot(self, step: int, model: nn.Module, keep: int) -> None:
+        """Keep the weights of an evaluation for averaging, and those of the `keep` - 1 before it."""
+        folder = self.path / "snapshots"
+        folder.mkdir(exist_ok=True)
+        content = save(tensors_of(model))
+        name = f"step-{step:09d}.safetensors"
+        write_atomically(folder / name, content)
+        files = self._snapshot_files()
+        known = self._snapshot_digests() | {name: hashlib.sha256(content).hexdigest()}
+        write_json(folder / "manifest.json", {file.name: known.get(file.name) for file in files[-keep:]})
+        for old in files[:-keep]:
+            old.unlink()
+
+    def _snapshot_digests(self) -> dict[str, Any]:
+        file = self.path / "snapshots" / "manifest.json"
+        return read_json(file) if file.is_file() else {}
+
+    def _snapshot_files(self) -> list[Path]:
+        return sorted((self.path / "snapshots").glob("step-*.safetensors"))
+
+    def snapshots(self) -> list[dict[str, Tensor]]:
+        """Read the weights of the last evaluations."""
+        known = self._snapshot_digests()
+        return [load_tensors(file, str(known.get(file.name))) for file in self._snapshot_files()]
+
+    def drop_snapshots(self, after: int) -> None:
+        """Forget the snapshots of steps that will be done again."""
+        for file in self._snapshot_files():
+            if int(file.stem.removeprefix("step-")) > after:
+                file.unlink()
+
+    def drop_checkpoints(self) -> None:
+        """Free the space of the checkpoints of a run that will not go on."""
+        shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+
+
+def own_loss(entry: Mapping[str, Any]) -> Any:
+    """Return the loss of a step that a held-out loss can be held against: without what was learnt beside."""
+    return entry.get("token_loss", entry.get("loss"))
+
+
+def sealed(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a checkpoint with a sha256 of its own."""
+    rest = {name: value for name, value in state.items() if name != "seal"}
+    return rest | {"seal": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Read the state of a checkpoint, and check its seal."""
+    state = read_json(checkpoint / "state.json")
+    if sealed(state) != state:
+        raise UserError(f"{checkpoint / 'state.json'} is damaged: its sha256 is not the one recorded; {COPY}")
+    return state
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object, or say what is wrong with the file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise UserError(f"cannot read {path}: {problem}; restore it from a copy") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path} should hold a JSON object; restore it from a copy")
+    return value
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object for people and programs."""
+    try:
+        content = json.dumps(value, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # the name of a file that is no Unicode
+        content = json.dumps(value, indent=2).encode()
+    write_atomically(path, content + b"\n")
+
+
+def _digest(manifest: object) -> str | None:
+    """The sha256 that a manifest names, if it names one."""
+    table = manifest.get("sha256") if isinstance(manifest, dict) else None
+    digest = table.get(WEIGHTS) if isinstance(table, dict) else None
+    return digest if isinstance(digest, str) else None

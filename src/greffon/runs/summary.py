@@ -1,0 +1,72 @@
+"""What a run is, told to a person: `greffon show RUN`."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from greffon.core.config import Recipe
+from greffon.core.errors import UserError
+from greffon.runs.params import params_of_run
+from greffon.core.locks import LOCK
+from greffon.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The main facts of a run."""
+
+    path: str
+    objective: str
+    preset: str
+    parameters: int
+    vocabulary: int
+    steps_done: int
+    steps: int
+    scores: dict[str, Any]
+    seconds: float
+    data: tuple[str, ...]
+    labels: tuple[str, ...]
+    changed: str
+    recipe: Recipe
+    finished: bool  # which early stopping can be before all steps are done
+    lowercase: bool  # whether its tokenizer reads everything so
+
+
+def show(run: str | Path | Run) -> Summary:
+    """Gather the main facts of a run."""
+    run = Run.open(run)
+    recipe, metrics = run.recipe, run.metrics()
+    files = [file for file in run.path.iterdir() if file.name != LOCK]  # whoever was refused has touched that
+    newest = max(map(_changed, files), default=0.0)
+    return Summary(
+        path=str(run.path),
+        objective=recipe.objective,
+        preset=recipe.preset,
+        parameters=params_of_run(run).total,
+        vocabulary=recipe.vocabulary,
+        steps_done=max((entry["step"] for entry in metrics), default=0) if run.finished else run.checkpoint_step,
+        steps=recipe.training.steps,
+        scores=run.scores,
+        seconds=run.seconds,
+        data=tuple(name for name in (*recipe.data.train, recipe.data.source, recipe.data.target) if name),
+        labels=recipe.labels,
+        changed=time.strftime("%Y-%m-%d %H:%M", time.localtime(newest)),
+        recipe=recipe,
+        finished=run.finished,
+        lowercase=_lowercase(run),
+    )
+
+
+def _lowercase(run: Run) -> bool:
+    try:
+        return run.has_tokenizer and run.tokenizer.lowercase
+    except UserError:  # a damaged run can still be looked at
+        return False
+
+
+def _changed(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:  # a run in progress moves its files into place
+        return 0.0

@@ -1,1 +1,0 @@
-"""Tokenizer, corpora, token store and batching: from text files to arrays of token ids."""

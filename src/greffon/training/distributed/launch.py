@@ -1,0 +1,214 @@
+"""How a training is started: in this process, as one of a launcher's (torchrun), or in several of our own.
+
+    torchrun --nproc-per-node 2 -m greffon pretrain …    each process finds its place in the environment
+    greffon pretrain … --processes 2                     this process starts them, and speaks for them
+
+Every way leads to `train`. A launcher may start all processes again after one was lost: the same command
+then goes on with the run that it began, instead of refusing the directory.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from greffon.core.errors import UserError
+from greffon.core.machine import available_cores, in_crew
+from greffon.runs.create import room_for
+from greffon.runs.run import Run
+from greffon.training.distributed.base import ALONE, Crew, PeerLostError
+from greffon.training.trainer import Interrupted, Stop, train
+
+GRACE_SECONDS = 15.0
+"""How long the others may take to end by themselves after one process has ended before its time."""
+_crews: dict[bool, Crew] = {}
+
+
+def assemble(processes: int, shard: bool) -> Crew:
+    """Find the crew that this process belongs to: a launcher's, or none but itself."""
+    if processes < 1:
+        raise UserError(f"processes is {processes}; choose 1 or more")
+    if in_crew() and processes > 1:
+        raise UserError("a launcher (torchrun) has started the processes already; leave out --processes")
+    if shard and processes == 1 and not in_crew():
+        raise UserError("--shard spreads the weights over processes; add --processes N, or start it with torchrun")
+    if not in_crew():
+        return ALONE
+    if not _crews:
+        from greffon.training.distributed.ranks import Ranks
+
+        _crews[shard] = Ranks(shard)
+    if shard not in _crews:
+        raise UserError("one process cannot train with --shard and without; start it anew")
+    return _crews[shard]
+
+
+def begin(
+    out: str | Path,
+    make: Callable[[Path], Run],
+    *,
+    force: bool,
+    quiet: bool,
+    crew: Crew,
+    processes: int = 1,
+    shard: bool = False,
+) -> Run:
+    """Make room for a new run, let `make` lay it out there, and train it."""
+    begun = f"run {Path(out).absolute()}"
+    with ExitStack() as stack:
+        with crew.in_turn():
+            path = Path(out)
+            again = crew.noted(begun) == _identity(path)  # of an earlier attempt of this launch
+            if crew.leads and not again:
+                path = stack.enter_context(room_for(out, force))
+                run = make(path)
+                crew.note(begun, _identity(path))
+            else:
+                run = Run.open(path)
+        return carry_out(run, crew=crew, quiet=quiet, processes=processes, shard=shard)
+
+
+def reopen(run: Run, more: int, *, crew: Crew) -> Run:
+    """Make a run ready to go on; `more` adds steps, once, however often a launcher starts again."""
+    with crew.in_turn():
+        if run.recipe.imported:
+            raise UserError(
+                f"{run.path} was imported and has no training to go on with; "
+                f"start one from it with `greffon pretrain TEXT --start-from {run.path} --out RUN`"
+            )
+        run = Run.open(run.path)
+        training, done = run.recipe.training, run.checkpoint_step
+        begun = f"steps {run.path.absolute()}"
+        if crew.noted(begun) is None:
+            if run.finished and not more:
+                early = f" (it stopped early, at step {done:,})" if 0 < done < training.steps else ""
+                raise UserError(
+                    f"{run.path} has finished its {training.steps:,} steps{early}; "
+                    f"train longer with `greffon resume {run.path} --more STEPS`"
+                )
+            if run.finished and not done:
+                raise UserError(
+                    f"{run.path} is finished and has no checkpoint any more, so it cannot go on; train it anew, "
+                    "for longer"
+                )
+        if crew.leads:
+            begins = (done if run.finished else training.steps) + more
+            steps = int(crew.noted(begun) or begins)
+            crew.note(begun, str(steps))
+            if steps != training.steps or (more and run.finished):
+                run.reopen(replace(run.recipe, training=replace(training, steps=steps)))
+    return run
+
+
+def carry_out(run: Run, *, crew: Crew, quiet: bool, processes: int = 1, shard: bool = False) -> Run:
+    """Train a run that is laid out: here, or in processes of its own."""
+    graft = run.recipe.graft
+    if shard and graft is not None and graft.adversarial:
+        # Its weights are together during one forward and one backward pass; here there are more.
+        raise UserError("--adversarial does not go with --shard; leave one of them out")
+    if processes > 1:
+        return launch(run, processes, shard=shard, quiet=quiet)
+    return train(run, quiet=quiet, crew=crew)
+
+
+def _identity(path: Path) -> str:
+    """Tell one directory from another that has taken its name."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+# -- processes of our own --------------------------------------------------------------------
+
+
+def launch(run: Run, processes: int, *, shard: bool = False, quiet: bool = False) -> Run:
+    """Train a run in several processes on this machine, and end when all of them have ended."""
+    import torch
+    import torch.distributed as dist
+
+    from greffon.training.distributed.ranks import PARENT, attempt_store
+
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+    threads = max(1, min(available_cores() // processes, torch.get_num_threads()))
+    common = {
+        "WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(processes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the store is here, not in the first of them
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",  # nothing leaves this machine
+        "OMP_NUM_THREADS": str(threads),
+        PARENT: str(os.getpid()),
+    }
+    words = [sys.executable, "-m", "greffon.training.distributed.worker", str(run.path)]
+    words += ["--shard"] * shard + ["--quiet"] * quiet
+    children: list[subprocess.Popen[bytes]] = []
+    with _passing_signals_on(children) as stop:
+        for rank in range(processes):
+            place = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            # A session of their own: a terminal's Ctrl-C reaches them through us, and once.
+            children.append(subprocess.Popen(words, env={**os.environ, **common, **place}, start_new_session=True))
+        first = _wait_for(children)
+    if first is None:
+        return Run.open(run.path)
+    told = attempt_store(store)
+    if told.check(["sentence"]):
+        raise UserError(told.get("sentence").decode())
+    if stop.asked:
+        raise Interrupted(f"greffon resume {run.path}", stop.asked)
+    code = children[first].returncode
+    raise PeerLostError(f"process {first} ended with {f'signal {-code}' if code < 0 else 'the error above'}")
+
+
+@contextmanager
+def _passing_signals_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[Stop]:
+    """Send Ctrl-C and SIGTERM on to the processes, which save and end; nobody is left behind."""
+    stop = Stop()
+
+    def pass_on(number: int, frame: object) -> None:
+        stop.asked = number
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(number)
+
+    before = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, pass_on)
+    except ValueError:  # not in the main thread: the caller handles signals
+        pass
+    try:
+        yield stop
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait_for(children: Sequence[subprocess.Popen[bytes]]) -> int | None:
+    """Wait for all, and return which one was the first to end before its time, if any.
+
+    The others then end by themselves: they miss it at their next word. They are ended if they do not.
+    """
+    first, since = None, 0.0
+    while True:
+        codes = [child.poll() for child in children]
+        if first is None and any(codes):
+            first, since = next(rank for rank, code in enumerate(codes) if code), time.monotonic()
+        if None not in codes:
+            return first
+        if first is not None and time.monotonic() - since > GRACE_SECONDS:
+            for child in children:
+                child.kill()
+        time.sleep(0.05)

@@ -1,0 +1,244 @@
+"""Several processes that train one model: each computes its rows of every batch, gradients are averaged.
+
+What a step sees does not depend on how many there are: every process looks up the whole batch of the
+step, as one alone would, and takes its rows; losses are divided by the real targets of the whole batch.
+
+Two ways to hold the model: a copy in each process (DDP), or a share in each (FSDP2). On CPUs they talk
+through gloo, on GPUs through NCCL, each process on the GPU of its local rank.
+Untested so far, for want of machines: NCCL, and more than one machine.
+"""
+
+import atexit
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.rendezvous import rendezvous
+from torch.nn.parallel import DistributedDataParallel
+
+from greffon.core.console import say
+from greffon.core.errors import ToldError, UserError
+from greffon.nn.blocks import Block, CrossBlock
+from greffon.nn.model import Model
+from greffon.objectives.batch import Batch
+from greffon.training.distributed.base import Crew, PeerLostError
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(days=1)
+"""How long the others wait while the first process reads text, scores or saves."""
+PARENT = "GREFFON_PARENT"
+"""Set in processes that `--processes` has started: the parent speaks for them."""
+
+
+class _Inside(nn.Module):
+    """What DDP and FSDP wrap: all that is done with a model is done inside this module's forward pass."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, work: Callable[[Model], T]) -> T:
+        return work(self.model)
+
+
+class Ranks(Crew):
+    """The crew that a launcher has started: this process is one of `size`."""
+
+    def __init__(self, shard: bool) -> None:
+        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.shard = shard
+        self.copies = 1 if shard else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        self.device = _device()
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+        store, _, _ = next(iter(rendezvous("env://")))
+        # The launcher's store outlives a restart, with all that the processes before have left in it.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self.store = attempt_store(store, attempt)
+        self.lasting = _part_of(store, "lasting")
+        backend = "gloo" if self.device.type == "cpu" else "cpu:gloo,cuda:nccl"
+        dist.init_process_group(backend, store=self.store, rank=self.rank, world_size=self.size)
+        atexit.register(dist.destroy_process_group)
+        self.control = dist.new_group(backend="gloo", timeout=PATIENCE)
+        self._wrapped: Any = None  # DDP, or an FSDPModule
+
+    @property
+    def guards(self) -> bool:
+        """Whether this process keeps others out of the directory."""
+        return self.leads and PARENT not in os.environ
+
+    # -- the model ---------------------------------------------------------------------------
+
+    def settle(self, model: Model) -> None:
+        """Put the model on this process's device: a copy of it, or a share."""
+        inside = _Inside(model)
+        if not self.shard:
+            model.to(self.device)
+            # Tables of positions grow with the texts that a process has met; they are not weights.
+            self._wrapped = DistributedDataParallel(inside, forward_sync_buffers=False, gradient_as_bucket_view=True)
+            return
+        from torch.distributed.fsdp import fully_shard  # slow to import, and few need it
+
+        mesh = init_device_mesh(self.device.type, (self.size,))
+        for module in model.modules():
+            # A block that reads a source is not always entered by its forward pass: it stays with the rest.
+            if isinstance(module, Block) and not isinstance(module, CrossBlock):
+                fully_shard(module, mesh=mesh)
+        self._wrapped = fully_shard(inside, mesh=mesh)
+
+    def within(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
+        """Do the forward pass of a step where DDP or FSDP can see it."""
+        waiting: Any = nullcontext()
+        if self.shard:
+            self._wrapped.set_requires_gradient_sync(last)
+        elif not last:
+            waiting = self._wrapped.no_sync()
+        with waiting, _answering():
+            made: T = self._wrapped(work)
+        return made
+
+    def score(self, model: Model, evaluate: Callable[[Model], dict[str, float]]) -> dict[str, float]:
+        """Let the first process score and the others wait; of a model in shares, all must take part."""
+        scores: dict[str, float] = {}
+        if self.shard:
+            with torch.no_grad():
+                scores = self.within(model, evaluate)
+            self._wrapped.reshard()
+        elif self.leads:
+            scores = evaluate(model)
+        return self.agree(scores)
+
+    def part(self, batch: Batch) -> Batch:
+        """Return this process's rows of a batch."""
+        return batch.part(self.rank, self.size)
+
+    # -- words between processes -------------------------------------------------------------
+
+    def total(self, *numbers: float) -> tuple[float, ...]:
+        """Add numbers up over all processes."""
+        sums = torch.tensor(numbers, dtype=torch.float64)
+        with _answering():
+            dist.all_reduce(sums, group=self.control)
+        return tuple(sums.tolist())
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Say of each flag whether any process has raised it; nobody goes on before all have come here."""
+        return tuple(count > 0 for count in self.total(*(float(flag) for flag in flags), 0.0))[: len(flags)]
+
+    def agree(self, value: T) -> T:
+        """Return what the first process has, sent as JSON."""
+        said = bytearray(json.dumps(value).encode()) if self.leads else bytearray()
+        length = torch.tensor([len(said)])
+        with _answering():
+            dist.broadcast(length, 0, group=self.control)
+            letters = torch.frombuffer(said, dtype=torch.uint8) if said else torch.empty(int(length), dtype=torch.uint8)
+            dist.broadcast(letters, 0, group=self.control)
+        heard: T = json.loads(bytes(letters.tolist()))
+        return heard
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Let the first process go through alone, then the others; if it fails, they end with it."""
+        if not self.leads:
+            if (code := self.agree(0)) != 0:
+                raise ToldError(code)
+            yield
+            return
+        try:
+            yield
+        except BaseException as problem:
+            with suppress(PeerLostError):
+                self.agree(130 if isinstance(problem, KeyboardInterrupt) else 1)
+            raise
+        self.agree(0)
+
+    @contextmanager
+    def one_voice(self, how: str) -> Iterator[None]:
+        """Let the first process that fails tell why, or its parent; the others end without a word."""
+        try:
+            yield
+        except (UserError, PeerLostError, RuntimeError) as problem:
+            mistake = isinstance(problem, UserError)
+            if not mistake and not isinstance(problem, PeerLostError) and not _is_lost(problem):
+                raise
+            if not self._is_first():
+                raise ToldError(1) from None
+            if PARENT in os.environ:
+                if mistake:
+                    self.store.set("sentence", str(problem))
+                raise ToldError(1) from None
+            sentence = str(problem) if mistake else f"another process of this training has gone; go on with `{how}`"
+            if not self.leads:
+                say(f"greffon: process {self.rank}: {sentence}")
+                raise ToldError(1) from None
+            raise UserError(sentence) from None
+        except KeyboardInterrupt:
+            if PARENT in os.environ or not self.leads:
+                raise ToldError(130) from None
+            raise
+
+    def _is_first(self) -> bool:
+        """Whether no other process has failed before: what others tell afterwards only follows from it."""
+        try:
+            return bool(self.store.add("failed", 1) == 1)
+        except RuntimeError:  # the store went with the process that held it
+            return True
+
+    # -- from one attempt to the next ----------------------------------------------------------
+
+    def note(self, name: str, value: str) -> None:
+        """Keep something in the launcher's store."""
+        self.lasting.set(name, value)
+
+    def noted(self, name: str) -> str | None:
+        """Return what an earlier attempt of the same launch has kept."""
+        return self.lasting.get(name).decode() if self.lasting.check([name]) else None
+
+    def environment(self) -> Mapping[str, int | str]:
+        """Name the number of processes: sums are taken in another order."""
+        return {"processes": self.size, "device": self.device.type}
+
+
+def attempt_store(store: Any, attempt: str = "0") -> Any:
+    """Return the part of a launcher's store that belongs to one attempt: stale keys would hang the next."""
+    return _part_of(store, f"attempt-{attempt}")
+
+
+def _part_of(store: Any, name: str) -> Any:
+    return dist.PrefixStore(f"greffon/{name}", store)  # type: ignore[attr-defined]
+
+
+def _device() -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    there, wanted = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if wanted > there:
+        raise UserError(
+            f"{wanted} processes were started on this machine, which has {there} GPUs; start one for each GPU, or set "
+            'CUDA_VISIBLE_DEVICES="" to train on CPUs'
+        )
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Tell a peer that has gone from any other trouble."""
+    try:
+        yield
+    except RuntimeError as problem:
+        if _is_lost(problem):
+            raise PeerLostError from problem
+        raise
+
+
+def _is_lost(problem: BaseException) -> bool:
+    """Whether an error says that a peer has gone; gloo has no class of its own for that."""
+    return isinstance(problem, dist.DistError) or any(word in str(problem).lower() for word in ("gloo", "nccl"))

@@ -1,0 +1,55 @@
+"""One of the processes that `--processes` starts: `python -m greffon.training.distributed.worker RUN`.
+
+Its parent speaks for it; if the parent is gone, it saves and stops.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+
+if __name__ == "__main__":  # until it knows what to save, there is nothing to say about Ctrl-C
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
+
+from greffon.core.console import say
+from greffon.core.errors import ToldError, UserError
+from greffon.core.machine import leads
+from greffon.runs.run import Run
+from greffon.training.distributed.launch import assemble
+from greffon.training.trainer import train
+
+
+def main(path: str, *flags: str) -> int:
+    """Train the run as one of several processes."""
+    warnings.showwarning = _show_warning
+    threading.Thread(target=_stop_with, args=(int(os.environ["GREFFON_PARENT"]),), daemon=True).start()
+    try:
+        crew = assemble(1, "--shard" in flags)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with crew.one_voice(f"greffon resume {path}"):
+            train(Run.open(path), quiet="--quiet" in flags, crew=crew)
+    except ToldError as told:
+        return told.code
+    except UserError as mistake:  # there is no crew yet, so that each would tell
+        if leads():
+            say(f"greffon: {mistake}")
+        return 1
+    return 0
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    if leads():
+        say(f"warning: {message}")
+
+
+def _stop_with(parent: int) -> None:
+    """Stop as for SIGTERM once the parent is gone."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

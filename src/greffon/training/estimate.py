@@ -1,0 +1,102 @@
+"""What a run will cost here: the memory it needs, and the minutes, by a few real steps."""
+
+import os
+import platform
+import resource
+import statistics
+import time
+from dataclasses import replace
+from itertools import islice
+
+from greffon.core.config import EVALUATIONS, Recipe
+from greffon.core.errors import UserError
+from greffon.nn.build import make_model
+from greffon.runs.params import of_recipe
+from greffon.training.distributed.base import ALONE, Crew
+from greffon.training.jobs import Job
+from greffon.training.loop import fit
+from greffon.training.optim import make_optimisers
+
+CALIBRATION_SECONDS = 4.0
+
+
+def check_memory(recipe: Recipe, copies: int = 1) -> None:
+    """Refuse what cannot fit into this machine's memory, before anything is allocated.
+
+    `copies`: of the weights, where several processes share a machine.
+    """
+    shape, rows = recipe.shape, recipe.training.rows
+    if recipe.objective == "seq2seq":
+        rows = -(-3 * recipe.training.batch_tokens // shape.context)  # two sides, and what reads across
+    weights = copies * 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
+    states = 4 * rows * shape.context * shape.layers * (12 * shape.width + 3 * shape.feed_forward)
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system says
+        return
+    if weights + states > there:
+        raise UserError(
+            f"this needs about {weights / 1e9:,.1f} GB for {of_recipe(recipe).total:,} parameters and "
+            f"{states / 1e9:,.1f} GB for a batch of {rows:,} rows, but the machine has {there / 1e9:,.1f} GB; "
+            f"choose a smaller shape or {'fewer --batch-tokens' if recipe.objective == 'seq2seq' else 'fewer --rows'}"
+        )
+
+
+def calibrated(recipe: Recipe, job: Job, crew: Crew = ALONE) -> Recipe:
+    """Time a few real steps on a throw-away model; turn minutes into steps."""
+    model = make_model(recipe)
+    crew.settle(model)
+    trial = replace(recipe.training, steps=1_000_000)
+    optimisers = make_optimisers(model, trial)
+    times: list[float] = []
+    started = time.perf_counter()
+    for step in islice(fit(model, job.objective, job.batches, optimisers, trial, crew=crew), 30):
+        times.append(step.seconds)
+        if crew.agree(time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3):
+            break
+    # The first steps pay for fresh memory; the median ignores a hiccup of the machine.
+    seconds = statistics.median(times[2:])
+    started = time.perf_counter()
+    crew.score(model, job.evaluate)
+    evaluation = time.perf_counter() - started
+    steps = recipe.training.steps
+    if steps == 0:
+        every = recipe.training.evaluate_every
+        if every:
+            left, seconds_with = 60 * recipe.training.minutes - evaluation, seconds + evaluation / every
+        else:
+            left, seconds_with = 60 * recipe.training.minutes - (EVALUATIONS + 1) * evaluation, seconds
+        steps = max(1, int(max(0.0, left) / seconds_with))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
+    return replace(
+        recipe,
+        training=replace(recipe.training, steps=steps),
+        cost={
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "seconds_a_step": round(seconds, 4),
+            "seconds_an_evaluation": round(evaluation, 3),
+            "peak_gigabytes": round(peak / 1e9, 2),
+        },
+    )
+
+
+def cost_line(recipe: Recipe, done: int = 0) -> str:
+    """Say in one line what the run, or what is left of it, costs on this machine."""
+    cost, training = recipe.cost, recipe.training
+    evaluations = -(-training.steps // training.distance) - -(-done // training.distance) + 1
+    steps = training.steps - done
+    minutes = (steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
+    rows = training.rows * training.accumulate
+    unit = f"{rows * recipe.shape.context:,} tokens" if not recipe.labels else f"{rows} texts"
+    if recipe.objective == "seq2seq":
+        unit = f"{training.batch_tokens * training.accumulate:,} tokens"
+    return (
+        f"{recipe.preset}: {int(cost['parameters']):,} parameters; about {cost['peak_gigabytes']:.1f} GB of memory "
+        f"and {_duration(minutes)} here, for {steps:,} steps of {unit}"
+    )
+
+
+def _duration(minutes: float) -> str:
+    if minutes < 1.5:
+        return f"{max(2, round(60 * minutes))} seconds"
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"

@@ -1,0 +1,217 @@
+"""A new head on a pretrained body: `greffon.finetune`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
+from greffon.core.console import say
+from greffon.core.errors import UserError
+from greffon.core.files import write_atomically
+from greffon.core.presets import PRESETS
+from greffon.data.lint import Finding, lint
+from greffon.data.splits import Splits, load_splits
+from greffon.runs.run import Run
+from greffon.training.distributed.launch import assemble, begin
+from greffon.training.jobs import steps_of_epoch
+
+ADAPTED = "adapted"
+"""Where, inside the new run, the body adapted to the task's own text is kept."""
+
+MOST_EPOCHS = 10_000
+
+
+def finetune(
+    run: str | Path | Run,
+    *,
+    train: str | Path,
+    out: str | Path,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
+    epochs: int = 15,
+    seed: int = 0,
+    freeze: bool = False,
+    adapt: bool = False,
+    unfreeze: bool = False,
+    text_column: str = "text",
+    label_column: str = "label",
+    force: bool = False,
+    quiet: bool = False,
+    processes: int = 1,
+    shard: bool = False,
+    **settings: Any,
+) -> Run:
+    """Graft a class head on a run's body, train on labelled texts, and return the new Run.
+
+    `freeze` trains the head alone; `unfreeze` lets one more layer learn with each epoch, from the
+    top; `adapt` first goes on pretraining on the task's own text. `settings` are fields of `Graft`,
+    `Shape` (dropout, context) and `Training`. `processes` and `shard` are those of `pretrain`.
+    """
+    crew = assemble(processes, shard)
+    with crew.one_voice(f"greffon resume {out}"):
+        source = Run.open(run)
+        data = labelled_data(train, valid, test, text_column, label_column)
+        splits = load_splits(data)
+        recipe = graft_recipe(
+            source, data, splits, epochs=epochs, seed=seed, freeze=freeze, unfreeze=unfreeze, settings=settings
+        )
+        findings = check(splits, source, recipe.shape.context) + check_body(source)
+        if crew.leads and not quiet:
+            for finding in findings:
+                say(str(finding))
+
+        def lay_out(path: Path) -> Run:
+            return prepare(source, recipe, path, adapt=adapt)
+
+        return begin(out, lay_out, force=force, quiet=quiet, crew=crew, processes=processes, shard=shard)
+
+
+def labelled_data(
+    train: str | Path, valid: str | Path | None, test: str | Path | None, text_column: str, label_column: str
+) -> Data:
+    """Name labelled files so that a run can be resumed from any folder."""
+
+    def named(file: str | Path | None) -> tuple[str, ...]:
+        return () if file is None else (str(Path(file).resolve()),)
+
+    return Data(
+        train=named(train),
+        valid=named(valid),
+        test=named(test),
+        text_column=text_column,
+        label_column=label_column,
+    )
+
+
+def check(splits: Splits, source: Run, context: int) -> list[Finding]:
+    """Look over the labelled texts; an error among the findings ends the matter."""
+    parts = {"train": splits.train, "valid": splits.valid}
+    if splits.test:
+        parts["test"] = splits.test
+    counts = {
+        name: [1 + len(ids) for ids in source.tokenizer.encode_many([example.text for example in part])]
+        for name, part in parts.items()
+    }
+    findings = lint(parts, token_counts=counts, context=context)
+    errors = [finding.message for finding in findings if finding.severity == "error"]
+    if errors:
+        raise UserError(" ".join(errors))
+    return findings
+
+
+def check_body(source: Run) -> list[Finding]:
+    """Tell of a body that was hardly trained: what it can show is not what pretraining can."""
+    if not source.has_model:
+        source.load_model()  # which says what to do
+    best, steps = source.scores.get("step"), source.recipe.training.steps
+    if best == 0:
+        return [Finding("warning", "untrained-body", f"The weights of {source.path} are those of step 0: untrained.")]
+    if not source.finished:
+        message = f"{source.path} stopped before its end; its weights are those of step {best:,} of {steps:,}."
+        return [Finding("warning", "unfinished-body", message)]
+    return []
+
+
+def graft_recipe(
+    source: Run,
+    data: Data,
+    splits: Splits,
+    *,
+    epochs: int,
+    seed: int,
+    freeze: bool = False,
+    unfreeze: bool = False,
+    scratch: bool = False,
+    settings: Mapping[str, Any],
+) -> Recipe:
+    """Describe a fine-tuning of a run's body; `scratch`: the same with fresh weights."""
+    base = source.recipe
+    if base.objective == "classify":
+        came = "import the checkpoint of its body alone" if base.imported else "fine-tune the run that it came from"
+        raise UserError(f"{source.path} is a classifier; {came}")
+    if base.objective == "seq2seq":
+        raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
+    if not 1 <= epochs <= MOST_EPOCHS:
+        raise UserError(f"epochs is {epochs}; choose a number from 1 to {MOST_EPOCHS:,}")
+    if freeze and unfreeze:
+        raise UserError("--freeze keeps the body as it is and --unfreeze lets it learn; give one of them")
+    check_names(settings, Graft, Shape, Training)
+    refuse_pair_settings(settings)
+    found = PRESETS[base.preset]()
+    form = {name: value for name, value in settings.items() if name in FREE}
+    fixed = [name for name in settings if hasattr(base.shape, name) and name not in form]
+    if fixed:
+        raise UserError(f"{fixed[0]} is a fixed part of {source.path}; only dropout and context can change")
+    shape = override(base.shape, {"dropout": found.finetuning_dropout, **form})
+    if shape.positions == "learned" and shape.context > base.shape.context:
+        raise UserError(f"{source.path} learned {base.shape.context} positions; context {shape.context} is beyond them")
+    training = override(found.finetuning, {**settings, "seed": seed})
+    epoch = steps_of_epoch(len(splits.train), training)
+    training = replace(
+        training,
+        steps=epochs * epoch,
+        evaluate_every=training.evaluate_every or epoch,
+        unfreeze_every=epoch if unfreeze else training.unfreeze_every,
+    )
+    graft = override(found.graft, {"pooling": _pooling(base), **settings, "freeze": freeze})
+    if graft.pooling == "cls" and base.body == "decoder":
+        raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
+    return Recipe(
+        objective="classify",
+        preset=base.preset,
+        shape=shape,
+        training=training,
+        data=data,
+        vocabulary=base.vocabulary,
+        tokenizer_digest=source.tokenizer.digest,
+        origin="" if scratch else str(source.path.resolve()),
+        body=base.body,
+        graft=graft,
+        labels=splits.labels,
+    )
+
+
+def _pooling(base: Recipe) -> str | None:
+    """Say what a head reads of a body, where the preset's choice is not meant for it: the mean, if that was taught."""
+    if base.masking is not None and base.masking.gist:
+        return "mean"
+    return "cls" if base.body == "encoder" else None
+
+
+def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> Run:
+    """Make the run directory of a fine-tuning, with the tokenizer of its body.
+
+    The recipe comes last: where it stands, all that it relies on is there.
+    """
+    if adapt and source.recipe.objective == "body":
+        raise UserError(f"{source.path} has no head to go on pretraining with; leave out --adapt")
+    inner = out / ADAPTED
+    try:
+        (inner if adapt else out).mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UserError(f"cannot write the run {out}: {problem.strerror}; choose another --out") from None
+    source.tokenizer.save(out)
+    if not adapt:
+        return Run.create(out, recipe)
+    found = PRESETS[recipe.preset]()
+    # Only what the classifier will learn from: texts that choose or judge are not to be seen before.
+    texts = [{"text": example.text} for example in load_splits(recipe.data).train if example.text.strip()]
+    file = inner.resolve() / "texts.jsonl"
+    write_atomically(file, "".join(json.dumps(text) + "\n" for text in texts).encode())
+    source.tokenizer.save(inner)
+    Run.create(inner, adaptation_recipe(source, recipe, found.adaptation, file))
+    return Run.create(out, replace(recipe, origin=str(inner.resolve())))
+
+
+def adaptation_recipe(source: Run, recipe: Recipe, training: Training, texts: Path) -> Recipe:
+    """Describe how a body goes on pretraining on the texts, without the labels, of a task."""
+    return replace(
+        source.recipe,
+        training=replace(training, seed=recipe.training.seed),
+        data=Data(train=(str(texts),)),
+        origin=str(source.path.resolve()),
+        imported="",
+        cost={},
+    )

@@ -1,0 +1,213 @@
+"""What a recipe means for the loop: the batches of each step, and how held-out data is scored."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from greffon.core.config import Recipe, Training
+from greffon.core.errors import UserError
+from greffon.core.rng import generator
+from greffon.data.batching import length_buckets
+from greffon.data.parallel import Bitext, open_pairs, pair_buckets
+from greffon.data.sentence_pairs import Pair
+from greffon.data.splits import load_splits
+from greffon.data.tokenizer import Tokenizer
+from greffon.inference.scoring import held_out_accuracy, held_out_bleu, held_out_loss
+from greffon.nn.model import Model
+from greffon.objectives.batch import Batch
+from greffon.objectives.corpus import HELD_OUT_SHARE, Corpus, open_corpus, task_of
+from greffon.objectives.labelled_texts import SCORING_TOKENS, LabelledTexts
+from greffon.objectives.protocol import Objective
+from greffon.objectives.seq2seq import Seq2Seq
+
+FEW_PAIRS = 0.2
+
+
+FEW_HELD_OUT = 30
+
+
+PAIR_TRIAL_ROWS = 64
+"""Rows in which a text must show pairs of both kinds before training on them begins."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that training needs beside the model."""
+
+    objective: Objective
+    batches: Callable[[int], Sequence[Batch]]  # the batches of a step
+    evaluate: Callable[[Model], dict[str, float]]
+    merit: Callable[[Mapping[str, float]], tuple[float, ...]]  # which scores are best: the highest
+    digest: str  # the identity of the data
+    summary: str  # one line about the data
+    epoch: int = 0  # steps of one pass over the data, where training is counted in passes
+
+
+def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
+    """Prefer the lowest held-out loss of tokens: pairs are too few to choose anything by."""
+    return (-scores["loss"],)
+
+
+def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
+    """Rows of text step by step, with some documents held out."""
+    training, task = recipe.training, task_of(recipe, tokenizer)
+    if recipe.origin:  # weights that know pairs may go on without any
+        task = replace(task, documents=1)
+    corpus = open_corpus(recipe, tokenizer, task)
+    if task.documents > 1:
+        _check_pairs(corpus, recipe)
+
+    def batches(step: int) -> list[Batch]:
+        first = step * training.rows * training.accumulate
+        starts = range(first, first + training.rows * training.accumulate, training.rows)
+        return [
+            task.batch(corpus.train.rows(start, training.rows), generator(training.seed, "batch", step, i))
+            for i, start in enumerate(starts)
+        ]
+
+    cuts = range(0, len(corpus.valid), training.rows)
+    held = [task.batch(corpus.valid[cut : cut + training.rows], generator(0, "held out", cut)) for cut in cuts]
+    return Job(
+        task.objective,
+        batches,
+        lambda model: held_out_loss(model, task.objective, held),
+        lowest_loss,
+        digest=corpus.digest,
+        summary=corpus.summary,
+    )
+
+
+def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
+    """Refuse text in which no pairs are found, and tell where they are few."""
+    found = [pair.follows for row in corpus.train.rows(0, PAIR_TRIAL_ROWS) for pair in row]
+    share = sum(follows is not None for follows in found) / max(1, len(found))
+    where = ", ".join(recipe.data.train)
+    if {True, False} - set(found):
+        raise UserError(
+            f"{where}: no pairs of sentences were found: a document is a line, unless blank lines stand between "
+            "documents, and a pair needs two sentences of one document; put them on one line or set documents apart by "
+            f"blank lines, choose a context longer than {recipe.shape.context}, or leave out --next-sentence"
+        )
+    held = sum(pair.follows is not None for row in corpus.valid for pair in row)
+    if held < FEW_HELD_OUT:
+        warnings.warn(
+            f"only {held} pair{'s' * (held != 1)} of sentences held out: how many of them are judged right says "
+            "little; hold out more text with --valid",
+            stacklevel=2,
+        )
+    if share < FEW_PAIRS:
+        warnings.warn(
+            f"{where}: only {share:.0%} of the documents have two sentences to make a pair of; put the sentences of a "
+            "document on one line (or between blank lines)",
+            stacklevel=2,
+        )
+
+
+def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
+    """Length-bucketed batches of labelled texts, pass after pass."""
+    training, splits = recipe.training, load_splits(recipe.data)
+    texts = LabelledTexts(recipe, tokenizer)
+    train = texts.encode(splits.train)
+    lengths = [len(ids) for ids, _ in train]
+    epoch = steps_of_epoch(len(train), training)
+
+    @lru_cache(maxsize=2)
+    def buckets(pass_: int) -> list[np.ndarray]:
+        return length_buckets(lengths, training.rows, training.seed, pass_)
+
+    def batches(step: int) -> list[Batch]:
+        pass_, number = divmod(step, epoch)
+        chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
+        return [texts.batch([train[i] for i in members]) for members in chosen]
+
+    parts_of = {"": splits.valid, "test_": splits.test}
+    held = {prefix: texts.in_order(texts.encode(part))[0] for prefix, part in parts_of.items()}
+
+    def evaluate(model: Model) -> dict[str, float]:
+        return {
+            prefix + name: value
+            for prefix, parts in held.items()
+            if parts
+            for name, value in held_out_accuracy(model, parts).items()
+        }
+
+    test = f", {len(splits.test):,} for the test" if splits.test else ""
+    return Job(
+        texts.objective,
+        batches,
+        evaluate,
+        lambda scores: (scores["accuracy"], -scores["loss"]),
+        digest=texts.digest(splits),
+        summary=(
+            f"texts: {len(splits.train):,} to train on, {len(splits.valid):,} for validation{test}; "
+            f"classes: {', '.join(recipe.labels)}"
+        ),
+        epoch=epoch,
+    )
+
+
+def steps_of_epoch(texts: int, training: Training) -> int:
+    """Count the steps of one pass over the texts."""
+    return -(-texts // (training.rows * training.accumulate))
+
+
+def seq2seq(recipe: Recipe, tokenizer: Tokenizer) -> Job:
+    """Batches of pairs by tokens, similar in length on both sides, pass after pass."""
+    training = recipe.training
+    objective = Seq2Seq(tokenizer.pad, tokenizer.start, tokenizer.end, tokenizer.byte_lengths, training.label_smoothing)
+    pairs, held = open_pairs(recipe.data, tokenizer, recipe.shape.context, HELD_OUT_SHARE, training.seed)
+
+    @lru_cache(maxsize=2)
+    def buckets(pass_: int) -> list[np.ndarray]:
+        return pair_buckets(*pairs.sizes, tokens=training.batch_tokens, seed=training.seed, pass_=pass_)
+
+    epoch = -(-len(buckets(0)) // training.accumulate)
+
+    def batches(step: int) -> list[Batch]:
+        pass_, number = divmod(step, epoch)
+        chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
+        made = [objective.batch(pairs.pairs(members)) for members in chosen]
+        # A smoothed loss says nothing about bits.
+        return [replace(batch, bytes=0) for batch in made] if training.label_smoothing else list(made)
+
+    return Job(
+        objective,
+        batches,
+        score_pairs(recipe, tokenizer, objective, held.at_most(training.valid_tokens)),
+        lowest_loss if training.choose_by == "loss" else lambda scores: (scores["bleu"], -scores["loss"]),
+        digest=f"{pairs.digest}/{held.digest}",
+        summary=(
+            f"pairs: {len(pairs):,} to train on ({pairs.sizes[0].sum():,} and {pairs.sizes[1].sum():,} tokens), "
+            f"{len(held):,} held out"
+        ),
+        epoch=epoch,
+    )
+
+
+def score_pairs(
+    recipe: Recipe, tokenizer: Tokenizer, objective: Seq2Seq, pairs: Bitext
+) -> Callable[[Model], dict[str, float]]:
+    """Make the function that scores a model on held-out pairs: their loss, and BLEU where that chooses."""
+    parts = pair_buckets(*pairs.sizes, tokens=SCORING_TOKENS, seed=0, pass_=0)
+    held = [objective.batch(pairs.pairs(members)) for members in parts]
+    sources, targets = zip(*pairs.pairs(range(len(pairs))), strict=True)
+    references = [tokenizer.decode(target) for target in targets]
+
+    def evaluate(model: Model) -> dict[str, float]:
+        scores = held_out_loss(model, objective, held)
+        if recipe.training.choose_by == "bleu":
+            scores["bleu"] = held_out_bleu(model, tokenizer, sources, references, recipe.shape.context)
+        return scores
+
+    return evaluate
+
+
+JOBS: dict[str, Callable[[Recipe, Tokenizer], Job]] = {
+    "causal": pretraining,
+    "masked": pretraining,
+    "classify": classify,
+    "seq2seq": seq2seq,
+}

@@ -1,0 +1,93 @@
+"""What a person sees while a run trains: a bar on a terminal, plain lines elsewhere. All on stderr."""
+
+import math
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
+
+from greffon.core.console import say
+from greffon.training.loop import Step
+
+_PLAIN_SECONDS = 15.0
+
+
+FOR = {"pair_loss": "pairs", "gist_loss": "the gist"}
+"""What is learnt beside, as people read it."""
+
+
+class TrainingProgress:
+    """Follows one training: `with TrainingProgress(steps) as progress: progress.step(step)`."""
+
+    def __init__(self, steps: int, done: int, quiet: bool = False) -> None:
+        self.steps, self.done, self.quiet = steps, done, quiet
+        self.started = time.monotonic()
+        self.last_line = self.started
+        self.rate = 0.0  # tokens a second, smoothed
+        self.loss: float | None = None
+        self.beside = ("", 0.0)  # what is learnt beside, and its loss, smoothed
+        self.scores = ""
+        self.bar: Progress | None = None
+        self.task = TaskID(0)
+
+    def __enter__(self) -> "TrainingProgress":
+        console = Console(stderr=True)
+        if console.is_terminal and not self.quiet:
+            self.bar = Progress(
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f}", table_column=Column(no_wrap=True)),
+                BarColumn(bar_width=12),
+                TimeRemainingColumn(),
+                TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+                console=console,
+            )
+            self.bar.start()
+            self.task = self.bar.add_task("", total=self.steps, completed=self.done)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def step(self, step: Step) -> None:
+        """Tell of one step."""
+        speed = step.tokens / step.seconds
+        self.rate = speed if self.rate == 0 else 0.95 * self.rate + 0.05 * speed
+        (_, own_loss), *others = step.parts.items() if step.parts else [("", step.loss)]
+        self.loss = own_loss if self.loss is None else 0.95 * self.loss + 0.05 * own_loss
+        for name, loss in others:
+            self.beside = name, 0.95 * (self.beside[1] or loss) + 0.05 * loss
+        if self.quiet:
+            return
+        text = f"loss {self.loss:.3f}"
+        if self.beside[0]:
+            text += f" + {self.beside[1]:.3f} for {FOR[self.beside[0]]}"
+        if step.bytes:
+            text += f" · {self.loss * step.targets / step.bytes / math.log(2):.2f} bits/byte"
+        text += f" · {self.rate:,.0f} tokens/s{self.scores}"
+        if step.padding > 0.005:
+            text += f" · padding {step.padding:.0%}"
+        now = time.monotonic()
+        if self.bar is not None:
+            self.bar.update(self.task, completed=step.number, description=text)
+        elif now - self.last_line > _PLAIN_SECONDS:
+            self.last_line = now
+            left = (now - self.started) / (step.number - self.done) * (self.steps - step.number)
+            say(f"step {step.number:,}/{self.steps:,} · {text} · {left / 60:.1f} min left")
+
+    def skipped(self, step: Step) -> None:
+        """Count a step that was not learned from; its numbers are not shown."""
+        if self.bar is not None:
+            self.bar.update(self.task, completed=step.number)
+
+    def evaluation(self, number: int, scores: dict[str, float], averaged: int = 0) -> None:
+        """Tell of held-out scores, of the weights as they are or of the mean of the last ones."""
+        told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items())
+        of = f", mean of the last {averaged} weights" if averaged else ""
+        # It stands in the lines of later steps, too, and is older than they are.
+        self.scores = f" · held out at step {number:,}{of}: {told}"
+        if self.bar is None and not self.quiet:
+            say(f"step {number:,}/{self.steps:,} · held out{of}: {told}")

@@ -1,0 +1,130 @@
+"""From a question to its answer, by the public functions of the package. Runs in a worker's thread."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from greffon.core.errors import UserError
+from greffon.inference.attention import HeadHabits, Kind, attention
+from greffon.inference.classify import Classification
+from greffon.inference.classify import classify as classify_texts
+from greffon.inference.embed import embed as embed_texts
+from greffon.inference.fill_mask import Mask
+from greffon.inference.fill_mask import fill as fill_masks
+from greffon.inference.generate import Generation, Written
+from greffon.inference.generate import generate as generate_text
+from greffon.inference.generate import stream as stream_text
+from greffon.inference.occlusion import Occlusion
+from greffon.inference.occlusion import occlude as occlude_words
+from greffon.inference.translate import Translation, translator
+from greffon.inference.translate import translate as translate_texts
+from greffon.runs.run import Run
+from greffon.web import schemas
+
+MOST_TOKENS = 200
+"""More than this nobody can see at a glance, and the weights grow with its square."""
+
+
+def generate(run: Run, asked: schemas.Generate) -> Generation:
+    """Continue a prompt."""
+    return generate_text(run, asked.prompt, **_drawing(asked))
+
+
+def stream(run: Run, asked: schemas.Stream) -> Iterator[Written]:
+    """Continue a prompt token by token."""
+    return stream_text(run, asked.prompt, alternatives=asked.alternatives, **_drawing(asked))
+
+
+def _drawing(asked: schemas.Generate) -> dict[str, Any]:
+    return {name: getattr(asked, name) for name in ("tokens", "temperature", "top_k", "top_p", "seed")}
+
+
+def fill(run: Run, asked: schemas.Fill) -> list[Mask]:
+    """Guess what stands behind each [MASK]."""
+    return fill_masks(run, asked.text, top=asked.top)
+
+
+def classify(run: Run, asked: schemas.Classify) -> list[Classification]:
+    """Label texts."""
+    return classify_texts(run, asked.texts)
+
+
+def occlude(run: Run, asked: schemas.Occlude) -> Occlusion:
+    """Label a text, and say which words mattered."""
+    return occlude_words(run, asked.text, label=asked.label)
+
+
+def translate(run: Run, asked: schemas.Translate) -> list[Translation]:
+    """Translate sentences; one that would be cut is refused, as nobody here sees the warning."""
+    room = translator(run).recipe.shape.context - 1
+    longest = max(map(len, run.tokenizer.encode_many(asked.texts)), default=0)
+    if longest > room:
+        raise UserError(f"a sentence has {longest:,} tokens, and {run.path} reads 1 to {room:,}; shorten it")
+    return translate_texts(run, asked.texts, beam=asked.beam, length_penalty=asked.length_penalty)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Where each head of one layer looks: `weights[head][query][key]`; each query's weights add up to 1."""
+
+    kind: Kind
+    queries: list[str]
+    keys: list[str]
+    layers: int
+    heads: int
+    layer: int
+    weights: list[list[list[float]]]
+    habits: list[HeadHabits]
+
+
+def attend(run: Run, asked: schemas.Attend) -> Attention:
+    """Say where the heads of a layer look, the last one unless another is asked for."""
+    looked_at = (
+        (("text", asked.text), ("translation", asked.to or "")) if run.recipe.shape.context > MOST_TOKENS else ()
+    )
+    for name, text in looked_at:  # a shorter context tells its own range
+        if (tokens := len(run.tokenizer.encode(text))) > MOST_TOKENS:
+            raise UserError(f"the {name} has {tokens:,} tokens; give 1 to {MOST_TOKENS} to look at")
+    found = attention(run, asked.text, asked.to, kind=asked.kind)
+    layer = found.layers if asked.layer is None else asked.layer
+    found.chosen(layer=layer)
+    return Attention(
+        found.kind,
+        found.queries,
+        found.keys,
+        found.layers,
+        found.heads,
+        layer,
+        found.weights[layer - 1].astype(float).round(4).tolist(),
+        [habit for habit in found.habits() if habit.layer == layer],
+    )
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """A vector for each text."""
+
+    vectors: list[list[float]]
+
+
+def embed(run: Run, asked: schemas.Embed) -> Vectors:
+    """Turn texts into vectors."""
+    return Vectors(embed_texts(run, asked.texts, pool=asked.pool).astype(float).tolist())
+
+
+ANSWERS: dict[str, Callable[[Run, Any], Any]] = {
+    "generate": generate,
+    "fill": fill,
+    "classify": classify,
+    "occlude": occlude,
+    "translate": translate,
+    "attention": attend,
+    "embed": embed,
+}
+"""What stands behind `POST /api/NAME`."""
+
+
+def question_of(answer: Callable[[Run, Any], Any]) -> type:
+    """Return the kind of question that an answer is for."""
+    kind: type = get_type_hints(answer)["asked"]
+    return kind

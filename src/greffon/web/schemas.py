@@ -1,0 +1,151 @@
+"""What a client may ask, as dataclasses: names, kinds and bounds stand here once, and the description is read off."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from greffon.core.config import from_dict
+from greffon.core.errors import UserError
+
+Question = TypeVar("Question")
+
+
+@dataclass(frozen=True)
+class Between:
+    """The least and the greatest number that is allowed."""
+
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """The greatest length that is allowed, of a text in characters or of a list in entries."""
+
+    length: int
+
+
+Name = Annotated[str, AtMost(255)]
+Text = Annotated[str, AtMost(20_000)]
+Texts = Annotated[tuple[Text, ...], AtMost(64)]
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Continue a prompt; the same seed gives the same text."""
+
+    run: Name
+    prompt: Text = ""
+    tokens: Annotated[int, Between(1, 400)] = 40
+    temperature: Annotated[float, Between(0, 100)] = 0.8
+    top_k: Annotated[int, Between(0, 1_000_000)] = 0
+    top_p: Annotated[float, Between(0, 1)] = 0.95
+    seed: Annotated[int, Between(0, 2**53 - 1)] = 0
+
+
+@dataclass(frozen=True)
+class Stream(Generate):
+    """Continue a prompt token by token, with the tokens that the model considered."""
+
+    alternatives: Annotated[int, Between(0, 20)] = 5
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Guess what stands behind each [MASK] of a text."""
+
+    run: Name
+    text: Text
+    top: Annotated[int, Between(1, 50)] = 5
+
+
+@dataclass(frozen=True)
+class Classify:
+    """Label texts."""
+
+    run: Name
+    texts: Texts
+
+
+@dataclass(frozen=True)
+class Occlude:
+    """Label a text, and say which of its words mattered."""
+
+    run: Name
+    text: Text
+    label: Name | None = None
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Translate sentences."""
+
+    run: Name
+    texts: Texts
+    beam: Annotated[int, Between(1, 16)] = 4
+    length_penalty: Annotated[float, Between(0, 10)] = 1.0
+
+
+@dataclass(frozen=True)
+class Attend:
+    """Say where each head of one layer looks while a run reads a text (and writes another one)."""
+
+    run: Name
+    text: Text
+    to: Text | None = None
+    kind: Literal["self", "source", "target", "cross"] | None = None
+    layer: Annotated[int, Between(1, 1000)] | None = None
+
+
+@dataclass(frozen=True)
+class Embed:
+    """Turn texts into vectors."""
+
+    run: Name
+    texts: Texts
+    pool: Literal["cls", "mean", "last"] = "mean"
+
+
+def read(kind: type[Question], values: Any) -> Question:
+    """Make a question of a JSON value, or say which part of it is wrong."""
+    try:
+        question = from_dict(kind, values, "the request")
+    except OverflowError:
+        raise UserError("the request: a number is too large") from None
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        _check(hint, getattr(question, name), name)
+    return question
+
+
+def _check(hint: Any, value: Any, name: str) -> None:
+    """Hold a value against the bounds in its annotation, and the entries of a list against theirs."""
+    inner, bounds = unwrap(hint)
+    if value is None:
+        return
+    for bound in bounds:
+        if isinstance(bound, Between) and not bound.least <= value <= bound.greatest:
+            raise UserError(f"{name} is {value}; choose a number from {bound.least:,} to {bound.greatest:,}")
+        if isinstance(bound, AtMost) and len(value) > bound.length:
+            what = "texts" if isinstance(value, tuple) else "characters"
+            raise UserError(f"{name} has {len(value):,} {what}; send {bound.length:,} at most")
+    if isinstance(value, tuple):
+        for item in value:
+            _check(get_args(inner)[0], item, name)
+
+
+def unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Take an annotation apart: the kind itself, without "or None", and the bounds on it."""
+    bounds: tuple[Any, ...] = ()
+    while True:
+        if get_origin(hint) is Annotated:
+            hint, *more = get_args(hint)
+            bounds += tuple(more)
+        elif type(None) in get_args(hint):
+            (hint,) = (part for part in get_args(hint) if part is not type(None))
+        else:
+            return hint, bounds
+
+
+def required(kind: type) -> list[str]:
+    """Name the parts of a question that have no default."""
+    return [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]

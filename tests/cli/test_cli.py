@@ -1,0 +1,315 @@
+"""Every command refuses bad input as the contract says: exit 1, one sentence on stderr, no traceback."""
+
+import dataclasses
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import greffon
+from greffon.cli import COMMANDS, run
+from greffon.cli.outcome import _when
+from greffon.cli.parsing import asked_texts
+from greffon.core.config import FREE, PAIR_SETTINGS, Shape
+from greffon.core.locks import LOCK
+from greffon.runs.run import Run
+
+
+def refuse(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    code = run([str(word) for word in words])
+    out, said = capsys.readouterr()
+    assert code == 1, said
+    assert out == ""
+    last = said.strip().splitlines()[-1]
+    assert last.startswith("greffon: ")
+    assert "Traceback" not in said
+    return last
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("body")
+    text = folder / "text.txt"
+    text.write_text("\n".join(f"Bonjour les amis numéro {i}" for i in range(60)), encoding="utf-8")
+    shape = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 16, "context": 16, "rows": 2}
+    return greffon.pretrain([text], out=folder / "run", vocabulary=300, steps=3, quiet=True, **shape).path
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    listed = re.findall(r"^  (\w+) ", capsys.readouterr().out, flags=re.M)
+    assert listed == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run([command, "--help"])
+    assert stop.value.code == 0
+    assert f"greffon {command}" in capsys.readouterr().out
+
+
+def test_resuming_ends_in_the_same_line_as_pretraining(
+    body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--tokenizer", body, "--steps", 2, "--width", 16, "--layers", 1, "--rows", 2, "--context", 16]
+    assert run([str(word) for word in ("pretrain", body.parent / "text.txt", "--out", tmp_path / "run", *words)]) == 0
+    first = capsys.readouterr().out
+    assert run(["resume", str(tmp_path / "run"), "--more", "1"]) == 0
+    form = r"\S+: held-out loss \d\.\d{3} nats a token, \d\.\d{3} bits per byte \(best at step \d\)\n"
+    assert re.fullmatch(form, first)
+    assert re.fullmatch(form, capsys.readouterr().out)
+
+
+def test_help_does_not_import_torch() -> None:
+    code = "import sys, greffon.cli; greffon.cli.run(['--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pretrian"], "unknown command 'pretrian'; did you mean 'pretrain'?"),
+        (["pretrain", "{text}", "--out", "{new}", "--setps", "3"], "did you mean --steps?"),
+        (["pretrain", "{text}", "--out", "{new}", "--steps", "three"], "--steps"),
+        (["pretrain", "{text}", "--out", "{new}", "--objective", "casual"], "--objective"),
+        (["pretrain", "{text}", "--out", "{new}", "--preset", "lob"], "unknown preset 'lob'; did you mean 'lab'?"),
+        (["pretrain", "{text}"], "name a directory with --out"),
+        (["pretrain", "--out", "{new}"], "no text to train on"),
+        (["pretrain", "{missing}", "--out", "{new}"], "missing.txt"),
+        (["pretrain", "{text}", "--out", "{new}", "--steps", "0"], "steps is 0; choose a number above 0"),
+        (["pretrain", "{text}", "--out", "{new}", "--steps", "1", "--minutes", "1"], "exclude each other"),
+        (["pretrain", "{text}", "--out", "{new}", "--heads", "7", "--steps", "1"], "cannot be cut into 7 heads"),
+        (["pretrain", "{text}", "--out", "{body}", "--steps", "1"], "holds a run already"),
+        (["pretrain", "{text}", "--out", "{text}", "--steps", "1"], "is a file"),
+        (["pretrain", "{one}", "--out", "{new}", "--steps", "1", "--vocabulary", "300"], "single document"),
+        (["pretrain", "{bad}", "--out", "{new}", "--steps", "1"], "bad.txt:2"),
+        (["pretrain", "{text}", "--out", "{new}", "--tokenizer", "{missing}", "--steps", "1"], "missing.txt"),
+        (["pretrain", "{text}", "--out", "{new}", "--tokenizer", "{body}", "--vocabulary", "9"], "not both"),
+        (["pretrain", "{text}", "--out", "{new}", "--config", "{missing}"], "missing.txt"),
+        (
+            ["pretrain", "{text}", "--out", "{new}", "--config", "{config}"],
+            "unknown setting 'laers'; did you mean 'layers'?",
+        ),
+        (
+            ["pretrain", "{text}", "--out", "{new}", "--mix", "1", "2"],
+            "--mix has 2 numbers for 1 texts",
+        ),
+        (["pretrain", "{text}", "--out", "{new}", "--mix", "0"], "takes 0 rows of a text"),
+        (
+            ["pretrain", "{text}", "--out", "{new}", "--positions", "rotery"],
+            "unknown choice 'rotery'; did you mean 'rotary'?",
+        ),
+        (["pretrain", "{text}", "--dry-run", "--width", "99999", "--heads", "1", "--positions", "none"], "GB"),
+        (["pretrain", "{text}", "--dry-run", "--rows", "100000000"], "fewer --rows"),
+        (["pretrain", "{text}", "--dry-run", "--layers", "1000000"], "choose 1000 at most"),
+        (["pretrain", "{text}", "--dry-run", "--rate", "inf"], "rate is inf"),
+        (["pretrain", "{text}", "--out", "{new}", "--config", "{config2}"], "seed: expected int, found 'two'"),
+        (["tokenizer", "{text}", "--out", "{new}", "--vocabulary", "99999999999"], "beyond reason"),
+        (["tokenizer", "", "--out", "{new}"], "an empty name"),
+        (["tokenizer", "{missing}", "--out", "{new}"], "missing.txt"),
+        (["tokenizer", "{text}", "--out", "{new}", "--vocabulary", "10"], "10"),
+        (["tokenizer", "{text}", "--out", "{text}"], "exists already"),
+        (["tokenizer", "{text}"], "--out"),
+        (["generate", "{missing}", "Bonjour"], "no run at"),
+        (["generate", "{body}"], "PROMPT is missing"),
+        (["generate", "{body}", "Bonjour", "les"], "unexpected word 'les'; put a text with spaces in quotes"),
+        (["generate", "{body}", "Bonjour", "--tokens", "many"], "--tokens: 'many' is no whole number"),
+        (["generate", "{body}", "Bonjour", "--temperature", "nan"], "temperature is nan"),
+        (["generate", "{body}", "Bonjour", "--seed", "-1"], "seed is -1"),
+        (["generate", "{body}", "Bonjour", "--seed", "99999999999999999999999"], "seed is 9"),
+        (["params", "{body}", "--classes", "2"], "leave out --classes"),
+        (["generate", "{body}", "Bonjour", "--temperature", "-1"], "temperature is -1"),
+        (["generate", "{body}", "Bonjour", "--tokens", "0"], "tokens is 0"),
+        (["resume", "{missing}"], "no run at"),
+        (["resume", "{body}"], "has finished its 3 steps"),
+        (["resume", "{body}", "--more", "-2"], "more is -2"),
+        (["show", "{missing}"], "no run at"),
+        (["params", "--preset", "lob"], "did you mean 'lab'?"),
+        (["params", "{missing}"], "no run at"),
+        (["params", "--vocabulary", "0"], "vocabulary is 0"),
+        (["params", "--bias", "perhaps"], "choose true or false"),
+        (["evaluate", "{body}", "{missing}"], "missing.txt"),
+        (["classify", "{body}", "Bonjour"], "no classifier"),
+        (["classify", "{body}"], "nothing to classify"),
+        (["classify", "{body}", "--file", "{header}"], "header.csv is empty: nothing to classify"),
+        (["translate", "{body}", "--file", "{nothing}"], "nothing.txt is empty: nothing to translate"),
+        (["finetune", "{missing}", "--train", "{labelled}", "--out", "{new}"], "no run at"),
+        (["finetune", "{body}", "--train", "{missing}", "--out", "{new}"], "missing.txt"),
+        (["finetune", "{body}", "--train", "{oneclass}", "--out", "{new}"], "class"),
+        (["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--epochs", "0"], "epochs is 0"),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--label-column", "lable"],
+            "did you mean 'label'?",
+        ),
+        (["compare", "--train", "{labelled}", "--out", "{new}"], "nothing to compare"),
+        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--labels", "many"], "--labels is 'many'"),
+        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--seeds", "0"], "seeds is 0"),
+        (["compare", "{body}", "--train", "{rare}", "--out", "{new}", "--labels", "4,20"], "only 'a' is among so few"),
+        (["compare", "{body}", "--train", "{short}", "--out", "{new}"], ":3: 1 cell where the header has 2; add what"),
+        (["compare", "{body}", "--train", "{two}", "--out", "{new}"], "every text has the label 'a'"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(
+    words: list[str], said: str, body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {name: tmp_path / f"{name}.txt" for name in ("text", "one", "bad", "missing", "nothing")}
+    places |= {"new": tmp_path / "new", "body": body, "config": tmp_path / "config.toml"}
+    places["config2"] = tmp_path / "config2.toml"
+    places |= {name: tmp_path / f"{name}.csv" for name in ("labelled", "oneclass", "rare", "short", "two", "header")}
+    places["header"].write_text("text,label\n")
+    places["nothing"].touch()
+    places["text"].write_text("un\ndeux\ntrois\n")
+    places["one"].write_text("un seul document\n")
+    places["bad"].write_bytes(b"bon\n\xff\xfe\n")
+    places["config"].write_text("laers = 3\n")
+    places["config2"].write_text('seed = "two"\n')
+    places["labelled"].write_text("text,label\n" + "".join(f"texte {i},{'ab'[i % 2]}\n" for i in range(30)))
+    places["oneclass"].write_text("text,label\n" + "".join(f"texte {i},a\n" for i in range(30)))
+    places["rare"].write_text("text,label\n" + "".join(f"texte {i},{'b' if i % 20 == 0 else 'a'}\n" for i in range(90)))
+    places["short"].write_text("text,label\nun,a\ndeux\n")
+    places["two"].write_text("text,label\nun,a\ndeux,a\n")
+    assert said in refuse(capsys, *(word.format(**places) for word in words))
+    assert "new" not in words or not (tmp_path / "new" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("command", ["finetune", "compare"])
+def test_what_a_body_fixes_is_no_option_of_a_graft(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run([command, "--help"])
+    offered = set(re.findall(r"--([\w-]+)", capsys.readouterr().out))
+    assert {"dropout", "context", "rate", "pooling"} <= offered
+    fixed = {f.name for f in dataclasses.fields(Shape)} - set(FREE)
+    for name in sorted({*fixed, *PAIR_SETTINGS}):
+        option = name.replace("_", "-")
+        why = "is a fixed part of the pretrained body" if name in fixed else "is for translation"
+        assert option not in offered
+        for words in ([f"--{option}", 1], [f"--{option}=1"], [f"--{name}", 1]):
+            assert f"greffon: --{option} {why}" in refuse(capsys, command, "body", *words)
+        (tmp_path / "config.toml").write_text(f"[training]\n{option} = 1\n")
+        said = refuse(capsys, command, "body", "--config", tmp_path / "config.toml")
+        assert f"config.toml: {name} {why}" in said
+
+
+def test_compare_says_where_freezing_belongs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.toml").write_text("freeze = true\n")
+    for words in (["--freeze"], ["--config", tmp_path / "config.toml"]):
+        said = refuse(capsys, "compare", "body", "--train", "a.csv", "--out", "new", *words)
+        assert "always has a `frozen` arm" in said
+        assert "`greffon finetune --freeze` trains a head alone" in said
+        assert "unfreeze" not in said
+    assert "compare scores once an epoch" in refuse(capsys, "compare", "body", "--evaluate-every", 3)
+
+
+@pytest.mark.parametrize("command", ["classify", "translate"])
+def test_standard_input_must_be_utf8(
+    command: str, body: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = io.TextIOWrapper(io.BytesIO("bon\nété\n".encode("latin1")), encoding="utf-8", errors="surrogateescape")
+    monkeypatch.setattr(sys, "stdin", given)
+    said = refuse(capsys, command, body, "-")
+    assert "standard input:2: byte 0xe9 is not UTF-8" in said
+    assert "iconv -f latin1 -t utf-8" in said
+
+
+@pytest.mark.parametrize("command", ["classify", "translate"])
+def test_an_empty_standard_input_is_an_error(
+    command: str, body: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert f"standard input is empty: nothing to {command}" in refuse(capsys, command, body, "-")
+
+
+def test_a_run_is_not_changed_by_whoever_is_refused(body: Path) -> None:
+    before = greffon.show(body).changed
+    (body / LOCK).touch()
+    os.utime(body / LOCK, (4e9, 4e9))
+    assert greffon.show(body).changed == before
+
+
+def test_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = io.TextIOWrapper(io.BytesIO("\ufeffun été\r\n\nà\u2028b".encode()), encoding="ascii")
+    monkeypatch.setattr(sys, "stdin", given)
+    assert asked_texts(["-"], None, lambda file: [], "classify") == ["un été", "", "à\u2028b"]
+
+
+def test_fine_tuning_is_told_in_epochs(body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "labelled.csv"
+    table.write_text("text,label\n" + "".join(f"{('bon', 'mal')[i % 2]} {i},{i % 2}\n" for i in range(40)))
+
+    def finetune(name: str, *words: object) -> tuple[str, str]:
+        given = ("finetune", body, "--train", table, "--out", tmp_path / name, "--epochs", 4, "--rows", 8, *words)
+        assert run([str(word) for word in given]) == 0
+        return capsys.readouterr()
+
+    out, said = finetune("learns", "--rate", 0.01)
+    made = Run.open(tmp_path / "learns")
+    assert made.recipe.training.steps == 4 * 4
+    assert made.scores["step"] in (4, 8, 12, 16)
+    assert f"(best after epoch {made.scores['step'] // 4} of 4)" in out
+    assert "texts: 32 to train on, 8 for validation; classes: 0, 1" in said
+
+    still = ("--rate", 1e-30, "--matrix-rate", 1e-30, "--patience", 1, "--test", table)
+    out, said = finetune("still", *still)
+    assert "(best before the first epoch: no epoch was better, so the head is untrained)" in out
+    assert "stopping early: no better score in 1 evaluation\n" in said
+    assert "8 for validation, 40 for the test; classes" in said
+    assert _when(200, 320, 4) == "after epoch 2.5 of 4"  # with --evaluate-every, it may be between two
+
+
+def test_json_is_all_that_stands_on_stdout(body: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["generate", body, "Bonjour", "--json", "--tokens", "3"],
+        ["params", "--preset", "lab", "--vocabulary", "100", "--json"],
+        ["show", body, "--json"],
+    ):
+        assert run([str(word) for word in words]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert isinstance(found, dict)
+    assert run(["generate", str(body), "Bonjour", "--json", "--tokens", "3"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"prompt", "text", "tokens", "seed"}
+    assert run(["params", "--preset", "lab", "--vocabulary", "100", "--json"]) == 0
+    ledger = json.loads(capsys.readouterr().out)
+    assert ledger["total"] == sum(line["count"] for line in ledger["components"]) == 1_008_100
+
+
+def test_a_tiny_temperature_is_as_good_as_none(body: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", str(body), "Bonjour", "--temperature", "1e-300"]) == 0
+    sampled = capsys.readouterr().out
+    assert run(["generate", str(body), "Bonjour", "--temperature", "0"]) == 0
+    assert capsys.readouterr().out == sampled
+
+
+def test_a_shape_can_be_counted_without_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    totals = set()
+    for heads in ("2", "4", "8"):
+        assert run(["params", "--preset", "lab", "--vocabulary", "100", "--heads", heads, "--json"]) == 0
+        totals.add(json.loads(capsys.readouterr().out)["total"])
+    assert totals == {1_008_100}
+
+
+def test_true_and_false_may_be_written_small(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = []
+    for word in ("true", "True", "false"):
+        assert run(["params", "--preset", "lab", "--vocabulary", "100", "--bias", word, "--json"]) == 0
+        counts.append(json.loads(capsys.readouterr().out)["total"])
+    assert counts[0] == counts[1] == 1_008_100 > counts[2]
+
+
+def test_a_dry_run_says_what_it_would_cost(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:
+    assert run(["pretrain", str(corpus), "--dry-run", "--vocabulary", "500", "--layers", "1", "--steps", "10"]) == 0
+    assert re.search(r"compact: [\d,]+ parameters; about .* GB of memory and .* here", capsys.readouterr().out)
+
+
+def test_every_public_name_is_there() -> None:
+    for name in greffon.__all__:
+        assert getattr(greffon, name) is not None
+    for command in set(COMMANDS) - {"import"}:
+        assert callable(getattr(greffon, command))

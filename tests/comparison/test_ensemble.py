@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import LABELS, simulated
+from sklearn.linear_model import LogisticRegression
+
+from greffon.comparison.ensemble import MOST, together
+
+
+def answers(rng, gold, classes, knowledge):
+    """Probabilities that know something of the true labels."""
+    logits = rng.normal(size=(len(gold), classes))
+    logits[np.arange(len(gold)), gold] += knowledge
+    return (np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)).tolist()
+
+
+def loss(answers, weights, gold):
+    logits = sum(w * np.log(np.array(a)) for w, a in zip(weights, answers, strict=True))
+    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return -np.log(chances[np.arange(len(gold)), gold]).mean()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 5), st.floats(0, 3), st.floats(0, 3))
+def test_no_worse_on_validation_than_either_alone(seed, classes, one, other):
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, classes, 60)
+    valid = (answers(rng, gold, classes, one), answers(rng, gold, classes, other))
+    labels = [str(i) for i in range(classes)]
+    found = together(labels, valid, [str(i) for i in gold], valid)
+    assert all(0 <= weight <= MOST for weight in found.weights)
+    reached = loss(valid, found.weights, gold)
+    assert all(reached <= loss(valid, alone, gold) + 1e-6 for alone in ((1, 0), (0, 1), (0.5, 0.5), (1, 1)))
+    # On the same texts it answers the same.
+    assert found.valid_accuracy == pytest.approx(
+        np.mean([int(label) == i for label, i in zip(found.predictions, gold, strict=True)])
+    )
+
+
+def test_two_classes_are_weighed_as_logistic_regression_weighs_them():
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, 400)
+    valid = (answers(rng, gold, 2, 1.0), answers(rng, gold, 2, 0.7))
+    margins = np.stack([np.log(np.array(each)) @ [-1, 1] for each in valid], axis=1)
+    oracle = LogisticRegression(C=1e6, fit_intercept=False, tol=1e-8).fit(margins, gold)
+    test = (answers(rng, gold, 2, 1.0), answers(rng, gold, 2, 0.7))
+    found = together(LABELS, valid, [LABELS[i] for i in gold], test)
+    assert found.weights == pytest.approx(oracle.coef_[0], rel=1e-3)
+    there = np.stack([np.log(np.array(each)) @ [-1, 1] for each in test], axis=1)
+    assert found.predictions == [LABELS[i] for i in oracle.predict(there)]
+    assert found.probabilities == pytest.approx(oracle.predict_proba(there).max(axis=1), rel=1e-3)
+
+
+def test_certainty_is_no_division_by_zero():
+    sure = [[1.0, 0.0], [0.0, 1.0]]
+    found = together(LABELS, (sure, sure), LABELS, (sure, sure))
+    assert found.predictions == list(LABELS)
+    assert np.isfinite(found.weights).all()
+
+
+def test_a_class_that_was_never_learnt_weighs_for_nobody_and_is_never_right():
+    one, other = [[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.6, 0.4]]
+    without = together(LABELS, (one, other), LABELS, (one, other))
+    with_it = together(LABELS, ([*one, [0.5, 0.5]], [*other, [0.9, 0.1]]), [*LABELS, "mixed"], (one, other))
+    assert with_it.weights == without.weights
+    assert (without.valid_accuracy, with_it.valid_accuracy) == (1.0, pytest.approx(2 / 3))
+
+
+def test_results_hold_the_arm_with_its_weights_and_its_differences():
+    results = simulated(tfidf=0.8, together={"pretrained": 0.95})
+    arm = results["arms"]["pretrained + tfidf"]
+    assert arm["kind"] == "together"
+    assert arm["test_accuracy"]["by_seed"] == pytest.approx([0.95] * 3)
+    assert arm["weights"] == [[0.5, 1.5]] * 3
+    assert (arm["curve"], arm["chosen_epoch"], arm["seconds"], arm["parameters"]) == ([], [], [], None)
+    assert {m["predicted"] for m in arm["mistakes"]} <= set(LABELS)
+    ends = results["differences"][-2:]
+    assert [(e["a"], e["b"]) for e in ends] == [("pretrained + tfidf", name) for name in ("tfidf", "pretrained")]
+    assert [e["mean"] for e in ends] == pytest.approx([0.15, 0.05])

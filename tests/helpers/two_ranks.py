@@ -1,0 +1,147 @@
+"""What one of two processes does in `test_scale_out`: train every objective together, then alone, and tell.
+
+The launcher's environment is set by the test; the first process prints what it found as JSON.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from greffon.core.config import Data, Graft, Masking, Recipe, Shape, Training
+from greffon.core.errors import ToldError, UserError
+from greffon.core.rng import generator
+from greffon.data.sentence_pairs import Pair
+from greffon.nn.build import make_model
+from greffon.nn.sharding import whole
+from greffon.objectives.batch import Batch
+from greffon.objectives.causal import Causal
+from greffon.objectives.classify import Classify
+from greffon.objectives.masked import Masked, Roles
+from greffon.objectives.protocol import Objective
+from greffon.objectives.seq2seq import Seq2Seq
+from greffon.runs.tensors import tensors_of
+from greffon.training.distributed.base import ALONE, Crew
+from greffon.training.distributed.ranks import Ranks
+from greffon.training.loop import fit
+from greffon.training.optim import load_state_tensors, make_optimisers
+
+STEPS, LENGTH, VOCABULARY = 4, 12, 40
+SHAPE = Shape(layers=2, width=16, heads=2, feed_forward=24, context=LENGTH, bias=True)
+TRAINING = Training(steps=10, rows=3, warmup=2, accumulate=2)
+RECIPE = Recipe("causal", "compact", SHAPE, TRAINING, Data(), VOCABULARY)
+BYTES = np.ones(VOCABULARY)
+
+
+def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
+    causal = Causal(0, 1, LENGTH, BYTES)
+    masked = Masked(Roles(0, 1, 2, 3, 4, 5), np.arange(6, VOCABULARY), BYTES, LENGTH, 0.3)
+    classify = Classify(0)
+    translate = Seq2Seq(0, 1, 2, BYTES, smoothing=0.1)
+    pairs = Masking(next_sentence=True)
+    graft = Graft(words=True)
+    return {
+        "causal": (RECIPE, causal, lambda texts, random: causal.batch(texts)),
+        "masked pairs": (
+            replace(RECIPE, objective="masked", body="encoder", masking=pairs, shape=replace(SHAPE, segments=2)),
+            masked,
+            lambda texts, random: masked.pair_batch(
+                [[Pair(t[:3], t[3:], bool(random.integers(2)))] if len(t) > 7 else [] for t in texts], random
+            ),
+        ),
+        "masked gist": (
+            replace(RECIPE, objective="masked", body="encoder", masking=Masking(gist=True)),
+            masked,
+            masked.batch,
+        ),
+        "classify": (
+            replace(
+                RECIPE, objective="classify", graft=graft, labels=("no", "yes"), training=replace(TRAINING, clip=0.1)
+            ),
+            classify,
+            lambda texts, random: classify.batch(texts, random.integers(0, 2, len(texts)).tolist()),
+        ),
+        "seq2seq": (
+            replace(RECIPE, objective="seq2seq", body="encoder-decoder", shape=replace(SHAPE, positions="sinusoidal")),
+            translate,
+            lambda texts, random: translate.batch([(text[:-2], text[::-1][1:]) for text in texts]),
+        ),
+    }
+
+
+def trained(recipe: Recipe, objective: Objective, batch: object, crew: Crew) -> tuple[list[list[float]], dict]:
+    """Take some steps, the second half with the optimisers' state taken out and put back."""
+
+    def batches(step: int) -> list[Batch]:
+        random = generator(0, "two ranks", step)
+        # The second batch has one row: a process is left without any.
+        texts = [random.integers(6, VOCABULARY, random.integers(5, LENGTH + 1)) for _ in range(4)]
+        return [batch(texts[:3], random), batch(texts[3:], random)]
+
+    model = make_model(recipe)
+    crew.settle(model)
+    optimisers = make_optimisers(model, recipe.training)
+    told = []
+    for step in fit(model, objective, batches, optimisers, recipe.training, crew=crew):
+        told.append([step.loss, step.gradient, *step.parts.values(), step.targets, step.tokens])
+        if step.number == STEPS // 2:
+            kept = {name: whole(value).clone() for name, value in _states(model, optimisers).items()}
+            load_state_tensors(model, optimisers, kept)
+        if step.number == STEPS:
+            break
+    return told, {name: tensor.clone() for name, tensor in tensors_of(model).items()}
+
+
+def _states(model: torch.nn.Module, optimisers: list) -> dict[str, torch.Tensor]:
+    names = {p: name for name, p in model.named_parameters()}
+    return {
+        f"{names[p]}/{key}": value for o in optimisers for p, state in o.state.items() for key, value in state.items()
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    crew = Ranks(shard=False)
+    found = {}
+    for name, (recipe, objective, batch) in jobs().items():
+        alone, weights = trained(recipe, objective, batch, ALONE)
+        for shard in (False, True):
+            crew.shard = shard
+            together, others = trained(recipe, objective, batch, crew)
+            if crew.leads:
+                apart = max((weights[key] - others[key]).abs().max().item() for key in weights)
+                found[f"{name}, {'FSDP' if shard else 'DDP'}"] = {"alone": alone, "together": together, "apart": apart}
+    # Words between processes.
+    found["agree"] = crew.agree({"Größe": [1.5, None, crew.rank]})
+    found["total"] = crew.total(1.0 + crew.rank, 0.1)
+    found["any"] = crew.any(crew.rank == 1, False)
+    crew.note("here", "kept")
+    found["noted"] = [crew.noted("here"), crew.noted("nowhere")]
+    # The first process fails in its turn: the second ends without a word.
+    fails = contextlib.suppress(UserError if crew.leads else ToldError)
+    with fails, crew.one_voice("resume"), crew.in_turn():
+        if not crew.leads:
+            raise AssertionError("nobody goes on after a failure")
+        raise UserError("no text")
+    if crew.leads:
+        print(json.dumps(found), flush=True)
+    crew.any()
+    # The second process goes: the first, which waits for it, tells of it.
+    if not crew.leads:
+        os._exit(0)
+    crew.store.set("failed", "0")
+    try:
+        with crew.one_voice("resume"):
+            crew.any()
+    except UserError as told:
+        print(json.dumps(str(told)), flush=True)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

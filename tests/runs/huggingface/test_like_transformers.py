@@ -1,0 +1,211 @@
+"""Imported models against `transformers`, on random ones of small size: logits, generation, translation, identity."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import checkpoints
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import greffon
+from greffon.core.rng import generator
+from greffon.inference.beam import Search, search_all
+from greffon.inference.sampling import GREEDY, generate_tokens
+from greffon.inference.scoring import translation_vocabulary
+from greffon.nn.masks import PADDING
+from greffon.runs.run import Run
+
+MAKERS: dict[str, Callable[[Path], Any]] = {
+    "bert": checkpoints.bert,
+    "bert-untied": lambda path: checkpoints.bert(path, tie_word_embeddings=False, hidden_act="gelu_new"),
+    "bert-pairs": lambda path: checkpoints.bert(path, "ForPreTraining"),
+    "bert-classes": lambda path: checkpoints.bert(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "bert-body": lambda path: checkpoints.bert(path, "Model"),
+    "roberta": checkpoints.roberta,
+    "roberta-classes": lambda path: checkpoints.roberta(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "camembert": lambda path: checkpoints.roberta(path, family="Camembert"),
+    "distilbert": checkpoints.distilbert,
+    "distilbert-classes": lambda path: checkpoints.distilbert(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "gpt2": checkpoints.gpt2,
+    "gpt2-classes": lambda path: checkpoints.gpt2(
+        path, "ForSequenceClassification", pad_token_id=0, **checkpoints.LABELS
+    ),
+    "gpt2-body": lambda path: checkpoints.gpt2(path, "Model"),
+    "marian": checkpoints.marian,
+    "marian-plain": lambda path: checkpoints.marian(path, activation_function="relu", scale_embedding=False),
+}
+AUTO = {
+    "masked": transformers.AutoModelForMaskedLM,
+    "causal": transformers.AutoModelForCausalLM,
+    "classify": transformers.AutoModelForSequenceClassification,
+    "seq2seq": transformers.AutoModelForSeq2SeqLM,
+    "body": transformers.AutoModel,
+}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Any]:
+    """An imported run, and the model that it came from."""
+    folder = tmp_path_factory.mktemp(request.param)
+    theirs = MAKERS[request.param](folder / "theirs")
+    return greffon.import_checkpoint(folder / "theirs", out=folder / "run", quiet=True), theirs
+
+
+def rows(run: Run) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of three lengths, padded on the right, and what of them is real."""
+    random, tokenizer = generator(0, "rows"), run.tokenizer
+    tokens = random.integers(5, tokenizer.size - 2, (3, 20))
+    real = np.arange(20) < np.array([20, 7, 13])[:, None]
+    return torch.from_numpy(np.where(real, tokens, tokenizer.pad)), torch.from_numpy(real)
+
+
+@torch.no_grad()
+def logits(run: Run) -> torch.Tensor:
+    """What our model says of the rows."""
+    model, (tokens, real) = run.load_model(), rows(run)
+    documents = torch.where(real, 1, PADDING)
+    if run.recipe.objective == "seq2seq":
+        return model.head(model.body(tokens, tokens[:, :9], documents))
+    return model(tokens, documents)
+
+
+@torch.no_grad()
+def their_logits(run: Run, model: Any) -> torch.Tensor:
+    """What theirs says of them."""
+    tokens, real = rows(run)
+    given = {"decoder_input_ids": tokens[:, :9]} if run.recipe.objective == "seq2seq" else {}
+    found = model.eval()(input_ids=tokens, attention_mask=real.long(), **given)
+    return found.last_hidden_state if run.recipe.objective == "body" else found[0]
+
+
+def compared(run: Run, found: torch.Tensor) -> torch.Tensor:
+    """Leave out what stands for padding."""
+    return found if run.recipe.objective in ("classify", "seq2seq") else found[rows(run)[1]]
+
+
+def test_logits_equal_theirs(pair: tuple[Run, Any]) -> None:
+    run, theirs = pair
+    torch.testing.assert_close(
+        compared(run, logits(run)), compared(run, their_logits(run, theirs)), atol=1e-5, rtol=1e-5
+    )
+
+
+def test_there_and_back_is_the_identity(pair: tuple[Run, Any], tmp_path: Path) -> None:
+    run, theirs = pair
+    there = greffon.export(run, to="huggingface", out=tmp_path / "there")
+    back = greffon.import_checkpoint(there, out=tmp_path / "back", quiet=True)
+    ours = dict(run.load_model().named_parameters())
+    again = dict(back.load_model().named_parameters())
+    assert ours.keys() == again.keys()
+    for name, p in ours.items():
+        assert torch.equal(p, again[name]), name
+    assert (back.recipe.shape, back.recipe.graft, back.recipe.labels) == (
+        run.recipe.shape, run.recipe.graft, run.recipe.labels,
+    )  # fmt: skip
+    loaded = AUTO[run.recipe.objective].from_pretrained(there)
+    auto = theirs if run.recipe.objective != "body" else AUTO["body"].from_pretrained(there)
+    assert torch.equal(their_logits(run, loaded), their_logits(run, auto))
+    pairs = run.recipe.masking is not None and run.recipe.masking.next_sentence
+    known = (type(theirs).from_pretrained(there) if pairs else loaded).state_dict()
+    for name, tensor in theirs.state_dict().items():  # CamemBERT comes back as RoBERTa, which it is
+        unused = name == "cls.predictions.bias" and not run.recipe.shape.tied
+        if not unused and not ("pooler" in name and run.recipe.objective == "body"):
+            assert torch.equal(tensor, known[name]), name
+
+
+def test_the_ledger_accounts_for_all_of_it(pair: tuple[Run, Any]) -> None:
+    run, _ = pair
+    counted = sum(p.numel() for p in run.load_model().parameters())
+    assert greffon.params(run).total == counted
+
+
+def test_pairs_are_judged_the_right_way_round(tmp_path: Path) -> None:
+    theirs = MAKERS["bert-pairs"](tmp_path / "theirs")
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    model, (tokens, _) = run.load_model(), rows(run)
+    with torch.no_grad():
+        ours = model.head.pair(model.body(tokens)[:, 0])
+        found = theirs(tokens).seq_relationship_logits
+    torch.testing.assert_close(ours.flip(1), found, atol=1e-5, rtol=1e-5)  # their first class is "follows"
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Any]:
+    folder = tmp_path_factory.mktemp("gpt2")
+    theirs = checkpoints.gpt2(folder / "theirs")
+    return greffon.import_checkpoint(folder / "theirs", out=folder / "run", quiet=True), theirs
+
+
+@pytest.mark.parametrize("prompt", ["le chat", "Paul n'aime", "the dog looks at a"])
+def test_greedy_generation_equals_theirs(gpt2: tuple[Run, Any], prompt: str) -> None:
+    run, theirs = gpt2
+    ids = run.tokenizer.encode(prompt)
+    found = theirs.generate(torch.tensor([ids]), max_new_tokens=20, do_sample=False, pad_token_id=0)[0, len(ids) :]
+    ours = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, end=run.tokenizer.end, padding=0)
+    assert [step.tokens[0] for step in ours][: len(found)] == found.tolist()
+    text = greffon.generate(run, prompt, tokens=20, temperature=0).text
+    tokenizer = transformers.AutoTokenizer.from_pretrained(run.path.parent / "theirs")
+    assert text == prompt + tokenizer.decode(found, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_beam_translation_equals_theirs(tmp_path: Path, beam: int) -> None:
+    theirs = checkpoints.marian(tmp_path / "theirs")
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    texts = ["le chat regarde l'été.", "Paul mange", ">>fr<< the dog looks at 12 œufs"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    words = translation_vocabulary(run.tokenizer, run.recipe.vocabulary)
+    sources = [np.array(run.tokenizer.encode(text)) for text in texts]
+    found = search_all(run.load_model(), sources, [20] * 3, Search(beam), words)
+    theirs.generation_config.bad_words_ids = [[run.tokenizer.pad]]
+    for text, hypotheses in zip(texts, found, strict=True):
+        given = tokenizer(text, return_tensors="pt")
+        made = theirs.generate(**given, num_beams=beam, max_new_tokens=20, do_sample=False, length_penalty=1.0)[0]
+        kept = [id for id in made.tolist()[1:] if id != run.tokenizer.end]
+        assert hypotheses[0].tokens == kept
+        assert run.tokenizer.decode(kept) == tokenizer.decode(made, skip_special_tokens=True)
+
+
+def test_half_precision_shards_and_old_names_are_read(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    theirs = checkpoints.bert(tmp_path / "theirs")
+    tensors = load_file(tmp_path / "theirs" / "model.safetensors")
+    whole = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "whole", quiet=True)
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in tensors.items()
+    }
+    old["bert.embeddings.position_ids"] = torch.arange(40).unsqueeze(0)
+    names = sorted(old)
+    shards = {"a.safetensors": names[:10], "b.safetensors": names[10:]}
+    for file, part in shards.items():
+        save_file({name: old[name] for name in part}, tmp_path / "theirs" / file)
+    index = {"weight_map": {name: file for file, part in shards.items() for name in part}}
+    (tmp_path / "theirs" / "model.safetensors.index.json").write_text(json.dumps(index))
+    (tmp_path / "theirs" / "model.safetensors").unlink()
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    assert torch.equal(logits(run), logits(whole))
+    theirs.half().save_pretrained(tmp_path / "half")
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (tmp_path / "half" / name).write_bytes((tmp_path / "theirs" / name).read_bytes())
+    half = greffon.import_checkpoint(tmp_path / "half", out=tmp_path / "single", quiet=True)
+    assert {p.dtype for p in half.load_model().parameters()} == {torch.float32}
+
+
+def test_published_sizes() -> None:
+    assert greffon.params(preset="bert").total == 109_514_298  # bert-base-uncased, with its head over the vocabulary
+    assert greffon.params(preset="gpt2").total == 124_439_808
+    with torch.device("meta"):
+        theirs = transformers.MarianMTModel(
+            transformers.MarianConfig(
+                d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8, decoder_attention_heads=8,
+                encoder_ffn_dim=2048, decoder_ffn_dim=2048, max_position_embeddings=512,
+            )
+        )  # fmt: skip
+    learned = sum(p.numel() for p in theirs.parameters() if p.requires_grad)
+    assert greffon.params(preset="marian").total == learned + 58_101  # their bias of the head is a buffer

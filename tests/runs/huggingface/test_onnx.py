@@ -1,0 +1,74 @@
+"""Exported graphs in onnxruntime against our models, for batches of sizes that were not there when they were made."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import greffon
+from greffon.core.config import BodyKind, Data, Graft, Masking, Recipe
+from greffon.core.errors import UserError
+from greffon.core.presets import PRESETS
+from greffon.core.rng import generator
+from greffon.data.tokenizer import Tokenizer
+from greffon.nn.build import make_model
+from greffon.runs.run import Run
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def make(path: Path, preset: str, body: BodyKind, graft: Graft | None) -> Run:
+    tokenizer = Tokenizer.train(["le chat mange une pomme"], 270)
+    found = PRESETS[preset]()
+    recipe = Recipe(
+        objective="masked" if graft is None else "classify", preset=preset,
+        shape=replace(found.shape, layers=2, width=16, heads=2, feed_forward=24, context=24, dropout=0.5),
+        training=found.training, data=Data(), vocabulary=tokenizer.size, tokenizer_digest=tokenizer.digest, body=body,
+        masking=Masking() if graft is None else None, graft=graft, labels=() if graft is None else ("bad", "good"),
+    )  # fmt: skip
+    run = Run.create(path, recipe)
+    tokenizer.save(run.path)
+    model = make_model(recipe)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.2 * torch.randn_like(p))
+    run.save_model(model, {})
+    run.mark_finished()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("preset", "body", "graft"),
+    [
+        ("compact", "decoder", Graft()),
+        ("compact", "encoder", Graft(words=True)),
+        ("lab", "decoder", Graft(pooling="last")),
+        ("bert-mini", "encoder", Graft(pooling="cls", inner="tanh")),
+        ("bert-mini", "encoder", None),
+    ],
+)
+def test_a_graph_answers_as_the_model_does(preset: str, body: BodyKind, graft: Graft | None, tmp_path: Path) -> None:
+    run = make(tmp_path / "run", preset, body, graft)
+    out = greffon.export(run, to="onnx", out=tmp_path / "out")
+    session = onnxruntime.InferenceSession(out / "model.onnx", providers=["CPUExecutionProvider"])
+    model, random = run.load_model(), generator(0, "onnx")
+    part = model.body if graft is None else model
+    for texts, length in ((1, 3), (3, 9), (5, 24)):
+        tokens = random.integers(6, run.tokenizer.size, (texts, length))
+        mask = (np.arange(length) < random.integers(1, length + 1, (texts, 1))).astype(np.int64)
+        (found,) = session.run(None, {"input_ids": tokens, "attention_mask": mask})
+        with torch.no_grad():
+            wanted = part(torch.from_numpy(tokens), torch.from_numpy(mask)).numpy()
+        if graft is None:
+            found, wanted = found[mask == 1], wanted[mask == 1]
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_generators_and_translators_are_refused(tmp_path: Path) -> None:
+    run = make(tmp_path / "run", "compact", "decoder", Graft())
+    run.save_recipe(replace(run.recipe, objective="causal", graft=None, labels=()))
+    with pytest.raises(UserError, match="only classifiers and encoders"):
+        greffon.export(run, to="onnx", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()

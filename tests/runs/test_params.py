@@ -1,0 +1,113 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from greffon.core.config import Data, Graft, Recipe, Shape, Training
+from greffon.core.errors import UserError
+from greffon.nn.build import make_model
+from greffon.runs.params import (
+    Ledger,
+    body_components,
+    class_head_component,
+    of_recipe,
+    params,
+    vocabulary_head_component,
+)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "classes", "total"),
+    [(100, None, 1_008_100), (100, 2, 988_402), (50_001, None, 21_018_401), (50_001, 2, 10_968_602)],
+)
+def test_founding_figures(vocabulary: int, classes: int | None, total: int) -> None:
+    assert params(preset="lab", vocabulary=vocabulary, classes=classes).total == total
+
+
+shapes = st.builds(
+    Shape,
+    layers=st.integers(1, 3),
+    width=st.sampled_from([8, 24]),
+    heads=st.sampled_from([1, 2, 4]),
+    feed_forward=st.integers(1, 40),
+    activation=st.sampled_from(["relu", "squared-relu", "gelu", "swiglu"]),
+    norm=st.sampled_from(["layer", "rms"]),
+    norm_place=st.sampled_from(["pre", "post"]),
+    positions=st.sampled_from(["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]),
+    bias=st.booleans(),
+    tied=st.booleans(),
+    context=st.integers(1, 64),
+    embedding_norm=st.booleans(),
+    position_offset=st.sampled_from([0, 2]),
+    head_transform=st.booleans(),
+    head_bias=st.booleans(),
+)
+
+
+def tensors(recipe: Recipe) -> int:
+    return sum(p.numel() for p in make_model(recipe).parameters())
+
+
+@given(shapes, st.integers(1, 70))
+def test_formulas_equal_tensors(shape: Shape, vocabulary: int) -> None:
+    recipe = Recipe("causal", "compact", shape, Training(), Data(), vocabulary)
+    ledger = Ledger((*body_components(shape, vocabulary), vocabulary_head_component(shape, vocabulary)))
+    assert ledger.total == tensors(recipe)
+
+
+@given(shapes, st.integers(1, 70))
+def test_formulas_equal_tensors_of_translators(shape: Shape, vocabulary: int) -> None:
+    recipe = Recipe("seq2seq", "small", shape, Training(), Data(), vocabulary)
+    assert of_recipe(recipe).total == tensors(recipe)
+    for component in of_recipe(recipe).components:
+        if "=" in component.formula:
+            assert eval(component.formula.partition("=")[2].replace("×", "*")) == component.count, component
+
+
+def test_the_base_model_of_the_paper() -> None:
+    found = params(preset="base", vocabulary=37_000)
+    assert found.total == 63_082_496
+    counts = {component.name: component.count for component in found.components}
+    assert counts["embedding (source and target)"] == 37_000 * 512
+    assert counts["vocabulary head"] == 0  # the third of the three uses of one matrix
+    assert counts["decoder layer 6: cross-attention (query, key, value, out)"] == 4 * (512 * 512 + 512)
+    with pytest.raises(UserError, match="translates and has no classes"):
+        params(preset="base", classes=2)
+
+
+grafts = st.builds(
+    Graft,
+    pooling=st.sampled_from(["last", "mean", "mean-max"]),
+    words=st.booleans(),
+    inner=st.sampled_from(["none", "tanh", "relu"]),
+    class_bias=st.booleans(),
+)
+
+
+@given(shapes, st.integers(2, 9), grafts)
+def test_formulas_equal_tensors_of_classifiers(shape: Shape, classes: int, graft: Graft) -> None:
+    labels = tuple(map(str, range(classes)))
+    recipe = Recipe("classify", "compact", shape, Training(), Data(), 50, graft=graft, labels=labels)
+    ledger = Ledger((*body_components(shape, 50), class_head_component(shape, classes, graft)))
+    assert ledger.total == tensors(recipe)
+
+
+@given(shapes)
+def test_each_formula_works_out_to_its_count(shape: Shape) -> None:
+    for component in body_components(shape, 33):
+        if "=" in component.formula:
+            numbers = component.formula.partition("=")[2].replace("×", "*")
+            assert eval(numbers) == component.count, component
+
+
+def test_heads_appear_nowhere() -> None:
+    shape = Shape(width=240, heads=2)
+    for heads in (1, 3, 4, 8):
+        assert body_components(replace(shape, heads=heads), 100) == body_components(shape, 100)
+
+
+@pytest.mark.parametrize("wrong", [{"vocabulary": 0}, {"classes": 1}, {"preset": "lob"}])
+def test_bad_questions_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        params(**({"preset": "lab", "vocabulary": 100} | wrong))
