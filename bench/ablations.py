@@ -25,24 +25,24 @@ from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model
 from greffon.training.jobs import pretraining
 from greffon.training.loop import fit
-from greffon.training.optim import make_optimisers
+from greffon.training.optim import make_optimizers
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "compact": {},
-    "AdamW alone": {"optimiser": "adamw", "rate": 3e-3},
+    "AdamW alone": {"optimizer": "adamw", "learning_rate": 3e-3},
     "RMSNorm": {"norm": "rms"},
     "ReLU": {"activation": "relu"},
     "SwiGLU, two thirds as wide": {"activation": "swiglu", "feed_forward_share": 2 / 3},
     "sinusoidal positions": {"positions": "sinusoidal"},
     "post-norm": {"norm_place": "post"},
-    "untied head": {"tied": False},
-    "16 rows": {"rows": 16},
-    "4 layers of 192": {"layers": 4, "width": 192, "heads": 3, "feed_forward": 768},
+    "untied head": {"tie_embeddings": False},
+    "16 rows": {"batch_size": 16},
+    "4 layers of 192": {"layers": 4, "hidden_size": 192, "heads": 3, "intermediate_size": 768},
     "lab": {"preset": "lab"},
     "GELU": {"activation": "gelu"},
     "learned positions": {"positions": "learned"},
     "biases": {"bias": True},
-    "4 rows": {"rows": 4},
+    "4 rows": {"batch_size": 4},
     "matrix rate × 2": {"matrix_rate_share": 2.0},
     "matrix rate / 2": {"matrix_rate_share": 0.5},
     "rate × 2": {"rate_share": 2.0},
@@ -54,9 +54,9 @@ def recipe_of(change: dict[str, Any], data: Data, vocabulary: int, seed: int) ->
     """Describe one variant."""
     preset = (lab if change.get("preset") == "lab" else compact)()
     settings: dict[str, Any] = {name: value for name, value in change.items() if name != "preset"}
-    for name in ("feed_forward", "matrix_rate", "rate"):
+    for name in ("intermediate_size", "muon_learning_rate", "learning_rate"):
         if (share := settings.pop(f"{name}_share", None)) is not None:
-            base = preset.shape.feed_forward if name == "feed_forward" else getattr(preset.training, name)
+            base = preset.shape.intermediate_size if name == "intermediate_size" else getattr(preset.training, name)
             settings[name] = type(base)(base * share)
     shape = override(preset.shape, settings)
     training = override(preset.training, {**settings, "seed": seed})
@@ -65,12 +65,12 @@ def recipe_of(change: dict[str, Any], data: Data, vocabulary: int, seed: int) ->
 
 def measure(recipe: Recipe, tokenizer: Tokenizer, tokens: int) -> dict[str, float]:
     """Train one variant on so many tokens and score it on held-out text."""
-    rows = recipe.training.rows * recipe.shape.context
+    rows = recipe.training.batch_size * recipe.shape.context
     training = replace(recipe.training, steps=max(1, tokens // rows))
     job = pretraining(recipe, tokenizer)
     model = make_model(recipe)
     started = time.process_time()
-    for _ in fit(model, job.objective, job.batches, make_optimisers(model, training), training):
+    for _ in fit(model, job.objective, job.batches, make_optimizers(model, training), training):
         pass
     spent = time.process_time() - started
     return {
@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--mix", type=int, nargs="*", default=[])
-    parser.add_argument("--vocabulary", type=int, default=compact().vocabulary)
+    parser.add_argument("--vocab-size", type=int, default=compact().vocab_size)
     parser.add_argument("--tokens", type=int, default=500_000)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=list(VARIANTS))

@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--valid")
     parser.add_argument("--test", required=True)
     parser.add_argument("--windows", nargs="+", type=int, default=[2, 10, 50])
-    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--hidden-size", type=int, default=128)
     args = parser.parse_args()
     tokenizer = Tokenizer.load(args.tokenizer)
     mix = args.mix or [1] * len(args.texts)

@@ -1,6 +1,6 @@
 """Fine-tunings of one run over folds of one labelled file: every text is judged once, at the last epoch.
 
-    python bench/folds.py compact --train train.csv --folds 5 --epochs 5 --adversarial 0.1 --pooling mean
+    python bench/folds.py compact --train train.csv --folds 5 --epochs 5 --adversarial-epsilon 0.1 --pooling mean
 
 Settings are told apart by more texts than a test set has, and no epoch is chosen on the texts that judge. TF-IDF with
 logistic regression learns from the same folds; its C is chosen on the texts that judge, which flatters it a little.
@@ -64,7 +64,7 @@ def main() -> None:
             run = greffon.finetune(
                 given.run, out=folder / "run", epochs=given.epochs, seed=number, quiet=True, **files, **settings
             )
-            curves.append([e["held_out"]["accuracy"] for e in run.metrics() if "held_out" in e])
+            curves.append([e["valid"]["accuracy"] for e in run.metrics() if "valid" in e])
             texts, labels = ([[getattr(e, f) for e in part] for part in (train, test)] for f in ("text", "label"))
             yardstick.append(tfidf(texts[0], labels[0], texts[1], labels[1], texts[1]).valid_accuracy)
             print(f"fold {number + 1}: {curves[-1][-1]:.1%}, TF-IDF {yardstick[-1]:.1%}", flush=True)

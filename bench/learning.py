@@ -26,7 +26,7 @@ from bench.report import clear_absent, load, number, save, write_page
 SHARES = (0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.3, 0.5, 1.0)
 """Budgets of `compact`, as shares of the plain loop's time."""
 GOAL = 1 / 6
-QUICK_SHAPE = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 16, "context": 32}
+QUICK_SHAPE = {"layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 32}
 
 
 def corpus_of(recipe: Any, tokenizer: Any) -> tuple[Any, Any, list[Any]]:
@@ -56,16 +56,16 @@ def plain_loop(recipe: Any, tokenizer: Any, seconds: float) -> dict[str, float]:
     shape, rows = recipe.shape, recipe.training.rows
     torch.manual_seed(recipe.training.seed)
     size = tokenizer.size
-    model = LabModel(size, size, shape.layers, shape.width, shape.heads, shape.feed_forward)
-    optimiser = torch.optim.Adam(model.parameters(), lr=recipe.training.rate)
+    model = LabModel(size, size, shape.layers, shape.hidden_size, shape.heads, shape.intermediate_size)
+    optimizer = torch.optim.Adam(model.parameters(), lr=recipe.training.rate)
     started, step = time.process_time(), 0
     while time.process_time() - started < seconds:
         batch = task.batch(train.rows(step * rows, rows), generator(0, "batch", step))
         loss = F.cross_entropy(model.token_logits(batch.tokens).flatten(0, 1), batch.targets.flatten())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         step += 1
     spent = time.process_time() - started
     model.eval()
@@ -85,14 +85,14 @@ def compact_run(recipe: Any, tokenizer: Any, seconds: float) -> dict[str, float]
     from greffon.nn.build import make_model
     from greffon.training.jobs import pretraining
     from greffon.training.loop import fit
-    from greffon.training.optim import make_optimisers
+    from greffon.training.optim import make_optimizers
 
     job = pretraining(recipe, tokenizer)
 
     def trained(steps: int, taken: int) -> tuple[Any, float]:
         model, training = make_model(recipe), replace(recipe.training, steps=steps)
         started = time.process_time()
-        for _ in islice(fit(model, job.objective, job.batches, make_optimisers(model, training), training), taken):
+        for _ in islice(fit(model, job.objective, job.batches, make_optimizers(model, training), training), taken):
             pass
         return model, time.process_time() - started
 

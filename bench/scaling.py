@@ -28,10 +28,10 @@ from bench.turns import peak_bytes
 TOKENS = 2048
 AXES: dict[str, list[int]] = {
     "context": [64, 128, 256, 512, 1024, 2048],
-    "vocabulary": [1000, 4000, 16_000, 64_000],
-    "width": [64, 128, 256, 512],
+    "vocab_size": [1000, 4000, 16_000, 64_000],
+    "hidden_size": [64, 128, 256, 512],
 }
-QUICK_AXES = {"context": [16, 32], "vocabulary": [300, 600], "width": [16, 32]}
+QUICK_AXES = {"context": [16, 32], "vocab_size": [300, 600], "hidden_size": [16, 32]}
 MEGABYTES = [1, 10, 100]
 FIGURE = ROOT / "docs" / "scaling.png"
 
@@ -47,18 +47,18 @@ def training_point(change: dict[str, int], steps: int = 10) -> dict[str, float]:
     from greffon.nn.build import make_model
     from greffon.objectives.causal import Causal
     from greffon.training.loop import fit
-    from greffon.training.optim import make_optimisers
+    from greffon.training.optim import make_optimizers
 
     keep_memory()
-    preset, vocabulary = compact(), change.get("vocabulary", compact().vocabulary)
-    width = change.get("width", preset.shape.width)
-    shape = override(preset.shape, {**change, "feed_forward": 4 * width})
+    preset, vocabulary = compact(), change.get("vocab_size", compact().vocab_size)
+    width = change.get("hidden_size", preset.shape.hidden_size)
+    shape = override(preset.shape, {**change, "intermediate_size": 4 * width})
     rows = max(1, TOKENS // shape.context)
-    training = replace(preset.training, rows=rows, steps=steps)
+    training = replace(preset.training, batch_size=rows, steps=steps)
     model = make_model(Recipe("causal", "compact", shape, training, Data(), vocabulary))
     objective = Causal(padding=0, start=1, length=shape.context, byte_lengths=np.ones(vocabulary))
     batch = objective.batch(list(generator(0, "scaling").integers(6, vocabulary, (rows, shape.context + 1))))
-    done = fit(model, objective, lambda step: [batch], make_optimisers(model, training), training)
+    done = fit(model, objective, lambda step: [batch], make_optimizers(model, training), training)
     speeds = [step.tokens / step.seconds for step in islice(done, 3, None)]  # the first pay for fresh memory
     return {"tokens_per_second": statistics.median(speeds), "peak_gigabytes": peak_bytes() / 1e9}
 
@@ -139,7 +139,7 @@ def measure(folder: Path, megabytes: list[float], axes: dict[str, list[int]], th
     import shutil
 
     found: dict[str, Any] = {}
-    base = {"width": 16, "heads": 2, "context": 16, "vocabulary": 300} if axes is QUICK_AXES else {}
+    base = {"hidden_size": 16, "heads": 2, "context": 16, "vocab_size": 300} if axes is QUICK_AXES else {}
     for axis, places in axes.items():
         for place in places:
             change = json.dumps({**base, axis: place})
@@ -168,8 +168,8 @@ def draw(found: dict[str, Any], path: Path) -> Path:
     blue, red = ("#2b5c8a", "o"), ("#b5533c", "s")
     columns = [
         ("tokens of context", "tokens/s", {"context": blue}),
-        ("tokens of vocabulary", "tokens/s", {"vocabulary": blue}),
-        ("width", "tokens/s", {"width": blue}),
+        ("tokens of vocabulary", "tokens/s", {"vocab_size": blue}),
+        ("width", "tokens/s", {"hidden_size": blue}),
         ("megabytes of text", "MB/s", {"tokenizer": red, "store": blue}),
     ]
     figure = Figure(figsize=(11, 5.2), facecolor=paper)

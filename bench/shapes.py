@@ -5,8 +5,8 @@ from typing import Any
 
 
 def lab_shape(size: Any) -> Any:
-    """Cut the preset `lab` to the layers, width, heads, inner width and context of a contest."""
+    """Cut the preset `lab` to the sizes of a contest."""
     from greffon.core.presets import lab
 
-    sizes = {name: getattr(size, name) for name in ("layers", "width", "heads", "context")}
-    return replace(lab().shape, **sizes, feed_forward=size.inner)
+    sizes = {name: getattr(size, name) for name in ("layers", "hidden_size", "heads", "context")}
+    return replace(lab().shape, **sizes, intermediate_size=size.intermediate_size)

@@ -1,6 +1,6 @@
 """`tokenizers` and `sentencepiece` on the same text: training, encoding, memory.
 
-    python bench/tokenizers_side_by_side.py TEXT… [--megabytes 100] [--vocabulary 8000]
+    python bench/tokenizers_side_by_side.py TEXT… [--megabytes 100] [--vocab-size 8000]
 
 Each candidate runs in a process of its own, so that its peak memory is its own.
 """
@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--megabytes", type=float, default=100)
-    parser.add_argument("--vocabulary", type=int, default=8000)
+    parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument("--only", choices=CANDIDATES)
     args = parser.parse_args()
     if args.only:
@@ -85,7 +85,7 @@ def main() -> None:
         return
     for candidate in CANDIDATES:
         words = [sys.executable, str(Path(__file__)), *args.sources, "--only", candidate]
-        words += ["--megabytes", str(args.megabytes), "--vocabulary", str(args.vocabulary)]
+        words += ["--megabytes", str(args.megabytes), "--vocab-size", str(args.vocabulary)]
         found = subprocess.run(words, capture_output=True, text=True, check=True)
         print(candidate, found.stdout.strip(), flush=True)
 

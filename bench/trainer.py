@@ -19,7 +19,7 @@ def train_in_turns(
     rate: float,
     grouped: bool = False,
 ) -> None:
-    """Train until there are no more turns; `steps` optimiser steps, which are so much work, make a turn."""
+    """Train until there are no more turns; `steps` optimizer steps, which are so much work, make a turn."""
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
     class Pause(TrainerCallback):

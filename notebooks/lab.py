@@ -66,19 +66,19 @@ def trained(name, train):
 # %%
 shape = greffon.Shape(
     layers=4,
-    width=200,
+    hidden_size=200,
     heads=2,
-    feed_forward=200,
+    intermediate_size=200,
     activation="relu",
     norm="layer",
     norm_place="post",
     positions="sinusoidal",
     bias=True,
-    tied=False,
+    tie_embeddings=False,
     dropout=0.1,
 )
-body = greffon.Decoder(shape, vocabulary=100)
-model = greffon.Model(body, greffon.VocabularyHead(body.width, 100))
+body = greffon.Decoder(shape, vocab_size=100)
+model = greffon.Model(body, greffon.VocabularyHead(body.hidden_size, 100))
 tokens = torch.randint(100, (2, 7))
 print("token ids", tuple(tokens.shape), "→ states", tuple(body(tokens).shape), "→ scores", tuple(model(tokens).shape))
 print(body.blocks[0])
@@ -140,7 +140,7 @@ assert change[-1] > 0
 from dataclasses import replace
 
 torch.manual_seed(0)
-unordered = greffon.Encoder(replace(shape, positions="none"), vocabulary=100).eval()
+unordered = greffon.Encoder(replace(shape, positions="none"), vocab_size=100).eval()
 order = torch.randperm(7)
 with torch.no_grad():
     same = torch.allclose(unordered(tokens)[:, order], unordered(tokens[:, order]), atol=1e-5)
@@ -176,7 +176,7 @@ norms = 2 * (2 * d)
 head = d * V + V
 by_hand = embedding + L * (attention + feed_forward + norms) + head
 
-ledger = greffon.params(preset="lab", vocabulary=V)
+ledger = greffon.params(preset="lab", vocab_size=V)
 for component in ledger.components[:5]:
     print(f"{component.name:<45} {component.formula:<55} {component.count:>9,}")
 print(f"by hand {by_hand:,}; the ledger {ledger.total:,}; the tensors {sum(p.numel() for p in model.parameters()):,}")
@@ -194,7 +194,7 @@ assert by_hand == ledger.total == sum(p.numel() for p in model.parameters())
 # </details>
 
 # %%
-print(greffon.params(preset="lab", vocabulary=V, classes=2).components[-1])
+print(greffon.params(preset="lab", vocab_size=V, classes=2).components[-1])
 
 # %% [markdown]
 # ## 5. Pretraining
@@ -207,12 +207,14 @@ data = reviews.prepare(FOLDER / "data", reviews=500 if SHORT else 8000)
 reviews = FOLDER / "data" / "reviews.txt"
 pieces = FOLDER / "tokenizer.json"
 tokenizer = (
-    greffon.Tokenizer.load(pieces) if pieces.is_file() else greffon.tokenizer([reviews], out=pieces, vocabulary=2000)
+    greffon.Tokenizer.load(pieces)
+    if pieces.is_file()
+    else greffon.train_tokenizer([reviews], out=pieces, vocab_size=2000)
 )
 print([tokenizer.token(id) for id in tokenizer.encode("an unforgettable movie , isn't it ?")])
 
 # %%
-settings = {"tokenizer": pieces, "steps": PRETRAINING_STEPS, "context": 64, "rows": 16, "quiet": True}
+settings = {"tokenizer": pieces, "steps": PRETRAINING_STEPS, "context": 64, "batch_size": 16, "quiet": True}
 causal = trained("causal", lambda out: greffon.pretrain([reviews], out=out, **settings))
 print("held-out:", {name: round(value, 3) for name, value in causal.scores.items()})
 show(greffon.curves_figure(causal))
@@ -234,8 +236,8 @@ show(greffon.curves_figure(causal))
 
 # %%
 for seed in range(3):
-    print(greffon.generate(causal, "this movie is", tokens=15, seed=seed).text)
-print("cold:", greffon.generate(causal, "this movie is", tokens=15, temperature=0.01).text)
+    print(greffon.generate(causal, "this movie is", max_new_tokens=15, seed=seed).text)
+print("cold:", greffon.generate(causal, "this movie is", max_new_tokens=15, temperature=0.01).text)
 
 # %% [markdown]
 # **Question 6.** What does a low temperature do, and why is the result not simply the best text?
@@ -254,7 +256,7 @@ print("cold:", greffon.generate(causal, "this movie is", tokens=15, temperature=
 
 # %%
 pretrained = causal.load_model()
-grafted = greffon.Model(pretrained.body, greffon.ClassHead(pretrained.body.width, 2, pooling="mean"))
+grafted = greffon.Model(pretrained.body, greffon.ClassHead(pretrained.body.hidden_size, 2, pooling="mean"))
 print(f"body: {sum(p.numel() for p in grafted.body.parameters()):,} parameters, as they were")
 print(f"head: {sum(p.numel() for p in grafted.head.parameters()):,} parameters, new")
 assert grafted.body is pretrained.body
@@ -266,7 +268,7 @@ assert grafted.body is pretrained.body
 
 # %%
 masked = trained("masked", lambda out: greffon.pretrain([reviews], out=out, objective="masked", **settings))
-for mask in greffon.fill(masked, "this movie is really [MASK] , and the actors are good .", top=3):
+for mask in greffon.fill(masked, "this movie is really [MASK] , and the actors are good .", top_k=3):
     print([(candidate.token, round(candidate.probability, 3)) for candidate in mask.candidates])
 
 # %% [markdown]
@@ -344,18 +346,18 @@ settings = {
     "target": pairs / "train.fr.txt",
     "valid_source": pairs / "valid.en.txt",
     "valid_target": pairs / "valid.fr.txt",
-    "vocabulary": 2000,
+    "vocab_size": 2000,
     "steps": TRANSLATION_STEPS,
     "layers": 2,
-    "width": 96,
-    "feed_forward": 192,
+    "hidden_size": 96,
+    "intermediate_size": 192,
     "batch_tokens": 1024,
     "dropout": 0.1,
     "quiet": True,
 }
 translator = trained("translator", lambda out: greffon.pretrain(objective="seq2seq", out=out, **settings))
 sentence = "The data are not available for 2011."
-for made in greffon.translate_best(translator, sentence, best=3)[0]:
+for made in greffon.translate_best(translator, sentence, n_best=3)[0]:
     print(f"{made.score:6.2f}  {made.translation}")
 
 # %% [markdown]

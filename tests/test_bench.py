@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packages import needs
 
 from bench import learning, scaling
 from bench.__main__ import main
@@ -22,7 +23,6 @@ from bench.report import NOT_YET, load, number, put_between, rounded, save, tabl
 from bench.scaling import slope
 from bench.turns import Turns, peak_bytes
 from greffon.data.corpora import Labelled
-from packages import needs
 
 RATES = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=9)
 
@@ -157,9 +157,9 @@ def test_learning_counts_the_first_budget_that_is_as_good() -> None:
 def test_growth_is_told_and_drawn(tmp_path: Path) -> None:
     grown = [{"at": at, "tokens_per_second": 1e4 / at, "peak_gigabytes": 0.1 * at} for at in (1, 10)]
     flat = [{"at": at, "megabytes_per_second": 3.0, "peak_gigabytes": 0.2} for at in (1, 100)]
-    found = {**dict.fromkeys(("context", "vocabulary", "width"), grown), "tokenizer": flat, "store": flat}
+    found = {**dict.fromkeys(("context", "vocab_size", "hidden_size"), grown), "tokenizer": flat, "store": flat}
     page = scaling.section(found)
-    assert "| width | 1 – 10 | 10,000 – 1,000 tokens/s | 0.10 – 1.00 GB (grows with power 1.00) |" in page
+    assert "| hidden_size | 1 – 10 | 10,000 – 1,000 tokens/s | 0.10 – 1.00 GB (grows with power 1.00) |" in page
     assert "| corpus (MB), store | 1 – 100 | 3.00 – 3.00 MB/s | 0.20 – 0.20 GB (grows with power 0.00) |" in page
     assert scaling.draw(found, tmp_path / "growth.png").stat().st_size > 10_000
 

@@ -16,7 +16,7 @@ from greffon.cli import COMMANDS, run
 from greffon.core.rng import generator
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-SMALL = ["--layers", "1", "--width", "32", "--heads", "2", "--feed-forward", "32", "--context", "32"]
+SMALL = ["--layers", "1", "--hidden-size", "32", "--heads", "2", "--intermediate-size", "32", "--context", "32"]
 
 
 def commands() -> list[list[str]]:
@@ -29,8 +29,8 @@ def shorten(words: list[str]) -> list[str]:
     """Give a command of the README a budget for tests."""
     if words[0] == "pretrain":
         cut = words.index("--minutes")
-        size = ["--batch-tokens", "200"] if "seq2seq" in words else ["--rows", "4"]
-        vocabulary = [] if "--tokenizer" in words else ["--vocabulary", "400"]
+        size = ["--batch-tokens", "200"] if "seq2seq" in words else ["--batch-size", "4"]
+        vocabulary = [] if "--tokenizer" in words else ["--vocab-size", "400"]
         return [*words[:cut], *words[cut + 2 :], "--steps", "5", *vocabulary, *SMALL, *size]
     if words[0] == "compare":
         return [*words, "--seeds", "1"] if "--seeds" not in words else words

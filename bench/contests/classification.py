@@ -16,7 +16,7 @@ def prepare(size: Size, folder: Path) -> None:
     from greffon.runs.run import Run
 
     prepare_texts(size, folder)
-    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocab_size, size.megabytes))
     recipe = recipe_of(size, folder, tokenizer.size)
     run = Run.create(run_folder(size, folder), recipe)
     run.adopt(tokenizer)
@@ -26,7 +26,7 @@ def prepare(size: Size, folder: Path) -> None:
 
 def run_folder(size: Size, folder: Path) -> Path:
     """Where the classifier is."""
-    return folder / f"classifier-{size.vocabulary}-{size.width}"
+    return folder / f"classifier-{size.vocab_size}-{size.hidden_size}"
 
 
 def texts_of(size: Size, folder: Path) -> list[str]:
@@ -69,20 +69,30 @@ def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
     from greffon.data.tokenizer import Tokenizer
 
     texts = texts_of(size, folder)
-    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocab_size, size.megabytes))
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(0)).tolist()
     texts = [texts[i] for i in order]
-    model = LabModel(tokenizer.size, 2, size.layers, size.width, size.heads, size.inner).eval()
+    model = LabModel(tokenizer.size, 2, size.layers, size.hidden_size, size.heads, size.intermediate_size).eval()
     with torch.no_grad():
         for _ in turns:
-            for start in range(0, len(texts), size.rows):
-                ids = tokenizer.encode_many(texts[start : start + size.rows])
+            for start in range(0, len(texts), size.batch_size):
+                ids = tokenizer.encode_many(texts[start : start + size.batch_size])
                 rows = [[tokenizer.start, *some][: size.context] for some in ids]
                 model.class_logits(*padded(rows)).softmax(dim=-1).argmax(dim=-1).tolist()
             turns.report(len(texts))
 
 
-QUICK = Size(texts=16, held_out=8, vocabulary=300, layers=1, width=16, inner=16, context=64, rows=4, megabytes=0.05)
+QUICK = Size(
+    texts=16,
+    held_out=8,
+    vocab_size=300,
+    layers=1,
+    hidden_size=16,
+    intermediate_size=16,
+    context=64,
+    batch_size=4,
+    megabytes=0.05,
+)
 CONTESTS = (
     Contest(
         "classify",

@@ -22,13 +22,13 @@ class Size:
 
     texts: int = 256
     held_out: int = 400
-    vocabulary: int = 8000
+    vocab_size: int = 8000
     layers: int = 4
-    width: int = 200
+    hidden_size: int = 200
     heads: int = 2
-    inner: int = 200
+    intermediate_size: int = 200
     context: int = 512
-    rows: int = 16
+    batch_size: int = 16
     megabytes: float = 20
     sources: tuple[str, ...] = ("imdb", "rotten_tomatoes")
 
@@ -37,7 +37,7 @@ def prepare(size: Size, folder: Path) -> None:
     """Write the tables and the tokenizer."""
     from bench.data import labelled_table, tokenizer_file
 
-    tokenizer_file(folder, size.vocabulary, size.megabytes)
+    tokenizer_file(folder, size.vocab_size, size.megabytes)
     for texts, skip in ((size.texts, 0), (size.held_out, size.texts)):
         labelled_table(folder, size.sources, texts, skip)
 
@@ -50,7 +50,14 @@ def recipe_of(size: Size, folder: Path, vocabulary: int) -> Any:
 
     preset = lab()
     shape = lab_shape(size)
-    training = replace(preset.finetuning, rows=size.rows, rate=RATE, decay="constant", warmup=0, steps=1_000_000)
+    training = replace(
+        preset.finetuning,
+        batch_size=size.batch_size,
+        learning_rate=RATE,
+        lr_schedule="constant",
+        warmup_steps=0,
+        steps=1_000_000,
+    )
     data = Data(
         train=(str(labelled_table(folder, size.sources, size.texts, skip=0)),),
         valid=(str(labelled_table(folder, size.sources, size.held_out, skip=size.texts)),),
@@ -66,13 +73,13 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
     from greffon.nn.build import make_model
     from greffon.training.jobs import classify
     from greffon.training.loop import fit
-    from greffon.training.optim import make_optimisers
+    from greffon.training.optim import make_optimizers
 
     keep_memory()
-    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocab_size, size.megabytes))
     recipe = recipe_of(size, folder, tokenizer.size)
     job, model = classify(recipe, tokenizer), make_model(recipe)
-    steps = fit(model, job.objective, job.batches, make_optimisers(model, recipe.training), recipe.training)
+    steps = fit(model, job.objective, job.batches, make_optimizers(model, recipe.training), recipe.training)
     for _ in turns:
         for _step in islice(steps, job.epoch):
             pass
@@ -86,7 +93,7 @@ def encoded(size: Size, folder: Path) -> list[list[tuple[list[int], int]]]:
     from greffon.data.corpora import labelled
     from greffon.data.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocab_size, size.megabytes))
     parts = []
     for texts, skip in ((size.texts, 0), (size.held_out, size.texts)):
         rows = labelled(labelled_table(folder, size.sources, texts, skip), "text", "label")
@@ -109,22 +116,22 @@ def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
 
     train, held = encoded(size, folder)
     torch.manual_seed(0)
-    model = LabModel(size.vocabulary, 2, size.layers, size.width, size.heads, size.inner)
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+    model = LabModel(size.vocab_size, 2, size.layers, size.hidden_size, size.heads, size.intermediate_size)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     for epoch, _ in enumerate(turns):
-        for members in random_batches(len(train), size.rows, epoch):
+        for members in random_batches(len(train), size.batch_size, epoch):
             tokens, lengths = padded([train[i][0] for i in members])
             loss = F.cross_entropy(model.class_logits(tokens, lengths), torch.tensor([train[i][1] for i in members]))
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+            optimizer.step()
         turns.report(size.texts)
     model.eval()
     right = 0
     with torch.no_grad():
-        for start in range(0, len(held), size.rows):
-            some = held[start : start + size.rows]
+        for start in range(0, len(held), size.batch_size):
+            some = held[start : start + size.batch_size]
             found = model.class_logits(*padded([ids for ids, _ in some])).argmax(dim=-1)
             right += int((found == torch.tensor([label for _, label in some])).sum())
     turns.note(accuracy=right / len(held))
@@ -139,7 +146,9 @@ def trainer(turns: Turns, size: Size, folder: Path) -> None:
     from bench.trainer import gpt2, train_in_turns
 
     train, held = encoded(size, folder)
-    config = gpt2(size.vocabulary, size.context, size.layers, size.width, size.heads, size.inner, num_labels=2)
+    config = gpt2(
+        size.vocab_size, size.context, size.layers, size.hidden_size, size.heads, size.intermediate_size, num_labels=2
+    )
     torch.manual_seed(0)
     model = GPT2ForSequenceClassification(config)
 
@@ -155,24 +164,36 @@ def trainer(turns: Turns, size: Size, folder: Path) -> None:
         model,
         examples,
         collate,
-        rows=size.rows,
-        steps=-(-len(examples) // size.rows),
+        batch_size=size.batch_size,
+        steps=-(-len(examples) // size.batch_size),
         work=size.texts,
-        rate=RATE,
+        learning_rate=RATE,
         grouped=True,
     )
     model.eval()
     right = 0
     with torch.no_grad():
-        for start in range(0, len(held), size.rows):
-            batch = collate([{"input_ids": ids, "labels": label} for ids, label in held[start : start + size.rows]])
+        for start in range(0, len(held), size.batch_size):
+            batch = collate(
+                [{"input_ids": ids, "labels": label} for ids, label in held[start : start + size.batch_size]]
+            )
             found = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits.argmax(dim=-1)
             right += int((found == batch["labels"]).sum())
     turns.note(accuracy=right / len(held))
 
 
 CONTESTANTS = {"Greffon": greffon, "lab loop": lab_loop, "Trainer, grouped by length": trainer}
-SMALL = Size(texts=16, held_out=8, vocabulary=300, layers=1, width=16, inner=16, context=64, rows=4, megabytes=0.05)
+SMALL = Size(
+    texts=16,
+    held_out=8,
+    vocab_size=300,
+    layers=1,
+    hidden_size=16,
+    intermediate_size=16,
+    context=64,
+    batch_size=4,
+    megabytes=0.05,
+)
 SENTENCES = {"context": 64, "sources": ("rotten_tomatoes",)}
 CONTESTS = (
     Contest(

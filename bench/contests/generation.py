@@ -12,20 +12,21 @@ from bench.turns import Turns
 class Size:
     """A model, how many rows it continues, and how far."""
 
-    rows: int
+    batch_size: int
     tokens: int = 96
     prompt: int = 8
-    vocabulary: int = 50_001
+    vocab_size: int = 50_001
     layers: int = 4
-    width: int = 200
+    hidden_size: int = 200
     heads: int = 2
-    inner: int = 200
+    intermediate_size: int = 200
     context: int = 256
 
     def prompts(self) -> list[list[int]]:
         """Prompts of one length, so that nobody pays for padding."""
         return [
-            [10 + (7 * row + 3 * i) % (self.vocabulary - 20) for i in range(self.prompt)] for row in range(self.rows)
+            [10 + (7 * row + 3 * i) % (self.vocab_size - 20) for i in range(self.prompt)]
+            for row in range(self.batch_size)
         ]
 
 
@@ -44,9 +45,9 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
     keep_memory()
     preset = lab()
     shape = lab_shape(size)
-    model = make_model(Recipe("causal", "lab", shape, preset.training, Data(), size.vocabulary))
-    model.pack()  # as `generate` does
-    end = size.vocabulary - 1  # never drawn, so that all write as much
+    model = make_model(Recipe("causal", "lab", shape, preset.training, Data(), size.vocab_size))
+    model.prepack()  # as `generate` does
+    end = size.vocab_size - 1  # never drawn, so that all write as much
     for _ in turns:
         steps = generate_tokens(model, size.prompts(), size.tokens, GREEDY, seed=0, end=end, padding=0, banned=[0, end])
         turns.report(sum(len(step.tokens) for step in steps))
@@ -60,7 +61,7 @@ def transformers(turns: Turns, size: Size, folder: Path) -> None:
     from bench.trainer import gpt2
 
     torch.manual_seed(0)
-    config = gpt2(size.vocabulary, size.context, size.layers, size.width, size.heads, size.inner)
+    config = gpt2(size.vocab_size, size.context, size.layers, size.hidden_size, size.heads, size.intermediate_size)
     model = GPT2LMHeadModel(config).eval()
     prompts = torch.tensor(size.prompts())
     for _ in turns:
@@ -83,7 +84,7 @@ def contest(rows: int, times: float) -> Contest:
         "tokens/s",
         {"Greffon": greffon, "generate": transformers},
         Size(rows),
-        Size(rows, tokens=4, prompt=3, vocabulary=300, layers=1, width=16, inner=16, context=16),
+        Size(rows, tokens=4, prompt=3, vocab_size=300, layers=1, hidden_size=16, intermediate_size=16, context=16),
         prepare,
         goals=(Goal("generate", times),),
     )

@@ -14,20 +14,20 @@ from bench.turns import Turns
 class Size:
     """A model, its batches, and how many steps make a turn."""
 
-    vocabulary: int
+    vocab_size: int
     steps: int
     layers: int = 4
-    width: int = 200
+    hidden_size: int = 200
     heads: int = 2
-    inner: int = 200
+    intermediate_size: int = 200
     context: int = 256
-    rows: int = 8
+    batch_size: int = 8
     megabytes: float = 20
 
     @property
     def work(self) -> int:
         """Tokens of a turn."""
-        return self.steps * self.rows * self.context
+        return self.steps * self.batch_size * self.context
 
 
 def prepare(size: Size, folder: Path) -> None:
@@ -39,7 +39,7 @@ def prepare(size: Size, folder: Path) -> None:
     from greffon.data.tokenizer import Tokenizer
 
     text = text_file(folder, size.megabytes)
-    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocab_size, size.megabytes))
     store = open_store([text], tokenizer)
     length = size.context + 1
     count = min(4096, len(store.tokens) // length)
@@ -48,7 +48,7 @@ def prepare(size: Size, folder: Path) -> None:
 
 def windows_file(size: Size, folder: Path) -> Path:
     """The windows of `context` + 1 tokens that the peers draw from."""
-    return folder / f"windows-{size.vocabulary}-{size.context}-{size.megabytes:g}.npy"
+    return folder / f"windows-{size.vocab_size}-{size.context}-{size.megabytes:g}.npy"
 
 
 def flops_a_token(size: Size, vocabulary: int) -> int:
@@ -57,8 +57,8 @@ def flops_a_token(size: Size, vocabulary: int) -> int:
 
     shape = lab_shape(size)
     parts = [*body_components(shape, vocabulary), vocabulary_head_component(shape, vocabulary)]
-    learnt = sum(part.count for part in parts) - vocabulary * size.width
-    return 6 * learnt + 12 * size.layers * size.width * size.context
+    learnt = sum(part.count for part in parts) - vocabulary * size.hidden_size
+    return 6 * learnt + 12 * size.layers * size.hidden_size * size.context
 
 
 def greffon(turns: Turns, size: Size, folder: Path) -> None:
@@ -71,18 +71,18 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
     from greffon.nn.build import make_model
     from greffon.training.jobs import pretraining
     from greffon.training.loop import fit
-    from greffon.training.optim import make_optimisers
+    from greffon.training.optim import make_optimizers
 
     keep_memory()
-    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocab_size, size.megabytes))
     preset = lab()
     shape = lab_shape(size)
-    training = replace(preset.training, rows=size.rows, steps=1_000_000)
+    training = replace(preset.training, batch_size=size.batch_size, steps=1_000_000)
     data = Data(train=(str(text_file(folder, size.megabytes)),))
     recipe = Recipe("causal", "lab", shape, training, data, tokenizer.size)
     job, model = pretraining(recipe, tokenizer), make_model(recipe)
     turns.note(flops=flops_a_token(size, tokenizer.size))
-    steps = fit(model, job.objective, job.batches, make_optimisers(model, training), training)
+    steps = fit(model, job.objective, job.batches, make_optimizers(model, training), training)
     for _ in turns:
         for _step in islice(steps, size.steps):
             pass
@@ -98,8 +98,10 @@ def trainer(turns: Turns, size: Size, folder: Path) -> None:
     from bench.trainer import gpt2, train_in_turns
 
     windows = np.load(windows_file(size, folder)).astype(np.int64)[:, :-1]
-    config = gpt2(int(windows.max()) + 1, size.context, size.layers, size.width, size.heads, size.inner)
-    config.vocab_size = max(size.vocabulary, config.vocab_size)
+    config = gpt2(
+        int(windows.max()) + 1, size.context, size.layers, size.hidden_size, size.heads, size.intermediate_size
+    )
+    config.vocab_size = max(size.vocab_size, config.vocab_size)
     torch.manual_seed(0)
     examples = [{"input_ids": row, "labels": row} for row in windows]
     train_in_turns(
@@ -107,10 +109,10 @@ def trainer(turns: Turns, size: Size, folder: Path) -> None:
         GPT2LMHeadModel(config),
         examples,
         default_data_collator,
-        rows=size.rows,
+        batch_size=size.batch_size,
         steps=size.steps,
         work=size.work,
-        rate=1e-3,
+        learning_rate=1e-3,
     )
 
 
@@ -124,18 +126,18 @@ def lab_loop(turns: Turns, size: Size, folder: Path) -> None:
 
     windows = torch.from_numpy(np.load(windows_file(size, folder)).astype(np.int64))
     torch.manual_seed(0)
-    vocabulary = max(size.vocabulary, int(windows.max()) + 1)
-    model = LabModel(vocabulary, vocabulary, size.layers, size.width, size.heads, size.inner)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    vocabulary = max(size.vocab_size, int(windows.max()) + 1)
+    model = LabModel(vocabulary, vocabulary, size.layers, size.hidden_size, size.heads, size.intermediate_size)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in turns:
         for _step in range(size.steps):
-            rows = windows[torch.randint(len(windows), (size.rows,))]
+            rows = windows[torch.randint(len(windows), (size.batch_size,))]
             logits = model.token_logits(rows[:, :-1])
             loss = F.cross_entropy(logits.reshape(-1, vocabulary), rows[:, 1:].reshape(-1))
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+            optimizer.step()
         turns.report(size.work)
 
 
@@ -144,12 +146,14 @@ def products(turns: Turns, size: Size, folder: Path) -> None:
     from bench.data import tokenizer_file
     from greffon.data.tokenizer import Tokenizer
 
-    vocabulary = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes)).size
+    vocabulary = Tokenizer.load(tokenizer_file(folder, size.vocab_size, size.megabytes)).size
     multiply_in_turns(turns, size.work, flops_a_token(size, vocabulary))
 
 
 CONTESTANTS = {"Greffon": greffon, "Trainer": trainer, "lab loop": lab_loop, "sgemm alone": products}
-QUICK = Size(300, steps=2, layers=1, width=16, heads=2, inner=16, context=16, rows=2, megabytes=0.05)
+QUICK = Size(
+    300, steps=2, layers=1, hidden_size=16, heads=2, intermediate_size=16, context=16, batch_size=2, megabytes=0.05
+)
 CONTESTS = (
     Contest(
         "pretrain-50k",

@@ -17,10 +17,10 @@ class Size:
     """How much text, and how many tokens to learn from it."""
 
     megabytes: float = 20
-    vocabulary: int = 8000
+    vocab_size: int = 8000
 
 
-QUICK = Size(megabytes=0.05, vocabulary=400)
+QUICK = Size(megabytes=0.05, vocab_size=400)
 
 
 def prepare(size: Size, folder: Path) -> None:
@@ -45,7 +45,7 @@ def learn_greffon(size: Size, folder: Path) -> Any:
     from greffon.data.corpora import documents
     from greffon.data.tokenizer import Tokenizer
 
-    return Tokenizer.train(documents([text_file(folder, size.megabytes)]), size.vocabulary)
+    return Tokenizer.train(documents([text_file(folder, size.megabytes)]), size.vocab_size)
 
 
 def learn_tokenizers(size: Size, folder: Path) -> Any:
@@ -53,7 +53,7 @@ def learn_tokenizers(size: Size, folder: Path) -> Any:
     from tokenizers import ByteLevelBPETokenizer
 
     tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(lines(size, folder), vocab_size=size.vocabulary, show_progress=False)
+    tokenizer.train_from_iterator(lines(size, folder), vocab_size=size.vocab_size, show_progress=False)
     return tokenizer
 
 
@@ -65,7 +65,7 @@ def learn_sentencepiece(size: Size, folder: Path) -> Any:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=lines(size, folder),
         model_writer=model,
-        vocab_size=size.vocabulary,
+        vocab_size=size.vocab_size,
         model_type="bpe",
         byte_fallback=True,
         normalization_rule_name="identity",

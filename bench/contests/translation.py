@@ -23,7 +23,7 @@ class Size:
 
     preset: str
     sentences: int
-    vocabulary: int
+    vocab_size: int
     length: int = 16  # tokens of a source
     smaller: tuple[tuple[str, int], ...] = ()  # fields of the shape, for a quick trial
     megabytes: float = 20
@@ -38,12 +38,12 @@ def shape_of(size: Size) -> Any:
 
 def run_folder(size: Size, folder: Path) -> Path:
     """Where the translator is."""
-    return folder / f"translator-{size.preset}-{size.vocabulary}"
+    return folder / f"translator-{size.preset}-{size.vocab_size}"
 
 
 def sentences_file(size: Size, folder: Path) -> Path:
     """Where the sentences are, one a line."""
-    return folder / f"sentences-{size.vocabulary}-{size.length}-{size.sentences}.txt"
+    return folder / f"sentences-{size.vocab_size}-{size.length}-{size.sentences}.txt"
 
 
 def prepare(size: Size, folder: Path) -> None:
@@ -56,7 +56,7 @@ def prepare(size: Size, folder: Path) -> None:
     from greffon.nn.build import make_model
     from greffon.runs.run import Run
 
-    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocabulary, size.megabytes))
+    tokenizer = Tokenizer.load(tokenizer_file(folder, size.vocab_size, size.megabytes))
     shape = shape_of(size)
     recipe = Recipe("seq2seq", size.preset, shape, Training(), Data(), tokenizer.size, body="encoder-decoder")
     run = Run.create(run_folder(size, folder), recipe)
@@ -90,7 +90,7 @@ def greffon(**options: Any) -> Contestant:
 
         run, texts = Run.open(run_folder(size, folder)), sentences(size, folder)
         for _ in turns:
-            found = translate(run, texts, beam=BEAM, **options)
+            found = translate(run, texts, beam_size=BEAM, **options)
             turns.report(len(texts))
             turns.note(outputs=[one.translation for one in found])
 
@@ -151,12 +151,12 @@ def marian_model(size: Size, folder: Path, tokenizer: Any) -> Any:
         for name, value in (
             ("layers", shape.layers),
             ("attention_heads", shape.heads),
-            ("ffn_dim", shape.feed_forward),
+            ("ffn_dim", shape.intermediate_size),
         )
     }
     config = MarianConfig(
         vocab_size=tokenizer.size,
-        d_model=shape.width,
+        d_model=shape.hidden_size,
         **sides,
         activation_function="relu",
         scale_embedding=True,
@@ -173,7 +173,7 @@ def marian_model(size: Size, folder: Path, tokenizer: Any) -> Any:
         for name, tensor in load_file(run_folder(size, folder) / "model.safetensors").items():
             theirs[marian_name(name)].copy_(tensor)
         for side in (model.model.encoder, model.model.decoder):
-            side.embed_positions.weight.copy_(sinusoids(shape.context, shape.width))
+            side.embed_positions.weight.copy_(sinusoids(shape.context, shape.hidden_size))
     return model
 
 
@@ -191,9 +191,9 @@ def flops_a_sentence(size: Size, vocabulary: int) -> int:
     shape = shape_of(size)
     # Six squares a layer and token on both sides: four of its own attention, and two of the cross attention, whose keys
     # and values are of the source, queries and outputs of the translation.
-    blocks = shape.layers * (6 * shape.width**2 + 2 * shape.width * shape.feed_forward)
+    blocks = shape.layers * (6 * shape.hidden_size**2 + 2 * shape.hidden_size * shape.intermediate_size)
     written = BEAM * longest_target(size.length, shape.context)
-    return 2 * ((size.length + 1) * blocks + written * (blocks + shape.width * vocabulary))
+    return 2 * ((size.length + 1) * blocks + written * (blocks + shape.hidden_size * vocabulary))
 
 
 NAMES = {
@@ -226,7 +226,7 @@ def marian_name(name: str) -> str:
 
 def contest(name: str, vocabulary: int, times: float) -> Contest:
     """One contest for a preset."""
-    smaller = (("layers", 1), ("width", 16), ("heads", 2), ("feed_forward", 32), ("context", 32))
+    smaller = (("layers", 1), ("hidden_size", 16), ("heads", 2), ("intermediate_size", 32), ("context", 32))
     return Contest(
         f"beam-{name}",
         f"translation with 4 beams, `{name}`, vocabulary {vocabulary:,}",

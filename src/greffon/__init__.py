@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "tokenizer": "data.train_tokenizer",
+    "train_tokenizer": "data.train_tokenizer",
     "pretrain": "training.pretrain",
     "estimate": "training.pretrain",
     "resume": "training.pretrain",
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from greffon.core.config import Training as Training
     from greffon.core.errors import UserError as UserError
     from greffon.data.tokenizer import Tokenizer as Tokenizer
-    from greffon.data.train_tokenizer import tokenizer as tokenizer
+    from greffon.data.train_tokenizer import train_tokenizer as train_tokenizer
     from greffon.inference.attention import attention as attention
     from greffon.inference.classify import classify as classify
     from greffon.inference.embed import embed as embed

@@ -36,8 +36,8 @@ def body(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("body")
     text = folder / "text.txt"
     text.write_text("\n".join(f"Bonjour les amis numéro {i}" for i in range(60)), encoding="utf-8")
-    shape = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 16, "context": 16, "rows": 2}
-    return greffon.pretrain([text], out=folder / "run", vocabulary=300, steps=3, quiet=True, **shape).path
+    shape = {"layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 16, "batch_size": 2}
+    return greffon.pretrain([text], out=folder / "run", vocab_size=300, steps=3, quiet=True, **shape).path
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,10 +57,10 @@ def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str])
 def test_resuming_ends_in_the_same_line_as_pretraining(
     body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--tokenizer", body, "--steps", 2, "--width", 16, "--layers", 1, "--rows", 2, "--context", 16]
+    words = ["--tokenizer", body, "--steps", 2, "--hidden-size", 16, "--layers", 1, "--batch-size", 2, "--context", 16]
     assert run([str(word) for word in ("pretrain", body.parent / "text.txt", "--out", tmp_path / "run", *words)]) == 0
     first = capsys.readouterr().out
-    assert run(["resume", str(tmp_path / "run"), "--more", "1"]) == 0
+    assert run(["resume", str(tmp_path / "run"), "--extra-steps", "1"]) == 0
     form = r"\S+: held-out loss \d\.\d{3} nats a token, \d\.\d{3} bits per byte \(best at step \d\)\n"
     assert re.fullmatch(form, first)
     assert re.fullmatch(form, capsys.readouterr().out)
@@ -87,10 +87,10 @@ def test_help_does_not_import_torch() -> None:
         (["pretrain", "{text}", "--out", "{new}", "--heads", "7", "--steps", "1"], "cannot be cut into 7 heads"),
         (["pretrain", "{text}", "--out", "{body}", "--steps", "1"], "holds a run already"),
         (["pretrain", "{text}", "--out", "{text}", "--steps", "1"], "is a file"),
-        (["pretrain", "{one}", "--out", "{new}", "--steps", "1", "--vocabulary", "300"], "single document"),
+        (["pretrain", "{one}", "--out", "{new}", "--steps", "1", "--vocab-size", "300"], "single document"),
         (["pretrain", "{bad}", "--out", "{new}", "--steps", "1"], "bad.txt:2"),
         (["pretrain", "{text}", "--out", "{new}", "--tokenizer", "{missing}", "--steps", "1"], "missing.txt"),
-        (["pretrain", "{text}", "--out", "{new}", "--tokenizer", "{body}", "--vocabulary", "9"], "not both"),
+        (["pretrain", "{text}", "--out", "{new}", "--tokenizer", "{body}", "--vocab-size", "9"], "not both"),
         (["pretrain", "{text}", "--out", "{new}", "--config", "{missing}"], "missing.txt"),
         (
             ["pretrain", "{text}", "--out", "{new}", "--config", "{config}"],
@@ -105,34 +105,34 @@ def test_help_does_not_import_torch() -> None:
             ["pretrain", "{text}", "--out", "{new}", "--positions", "rotery"],
             "unknown choice 'rotery'; did you mean 'rotary'?",
         ),
-        (["pretrain", "{text}", "--dry-run", "--width", "99999", "--heads", "1", "--positions", "none"], "GB"),
-        (["pretrain", "{text}", "--dry-run", "--rows", "100000000"], "fewer --rows"),
+        (["pretrain", "{text}", "--dry-run", "--hidden-size", "99999", "--heads", "1", "--positions", "none"], "GB"),
+        (["pretrain", "{text}", "--dry-run", "--batch-size", "100000000"], "fewer --batch-size"),
         (["pretrain", "{text}", "--dry-run", "--layers", "1000000"], "choose 1000 at most"),
-        (["pretrain", "{text}", "--dry-run", "--rate", "inf"], "rate is inf"),
+        (["pretrain", "{text}", "--dry-run", "--learning-rate", "inf"], "rate is inf"),
         (["pretrain", "{text}", "--out", "{new}", "--config", "{config2}"], "seed: expected int, found 'two'"),
-        (["tokenizer", "{text}", "--out", "{new}", "--vocabulary", "99999999999"], "beyond reason"),
+        (["tokenizer", "{text}", "--out", "{new}", "--vocab-size", "99999999999"], "beyond reason"),
         (["tokenizer", "", "--out", "{new}"], "an empty name"),
         (["tokenizer", "{missing}", "--out", "{new}"], "missing.txt"),
-        (["tokenizer", "{text}", "--out", "{new}", "--vocabulary", "10"], "10"),
+        (["tokenizer", "{text}", "--out", "{new}", "--vocab-size", "10"], "10"),
         (["tokenizer", "{text}", "--out", "{text}"], "exists already"),
         (["tokenizer", "{text}"], "--out"),
         (["generate", "{missing}", "Bonjour"], "no run at"),
         (["generate", "{body}"], "PROMPT is missing"),
         (["generate", "{body}", "Bonjour", "les"], "unexpected word 'les'; put a text with spaces in quotes"),
-        (["generate", "{body}", "Bonjour", "--tokens", "many"], "--tokens: 'many' is no whole number"),
+        (["generate", "{body}", "Bonjour", "--max-new-tokens", "many"], "--max-new-tokens: 'many' is no whole number"),
         (["generate", "{body}", "Bonjour", "--temperature", "nan"], "temperature is nan"),
         (["generate", "{body}", "Bonjour", "--seed", "-1"], "seed is -1"),
         (["generate", "{body}", "Bonjour", "--seed", "99999999999999999999999"], "seed is 9"),
         (["params", "{body}", "--classes", "2"], "leave out --classes"),
         (["generate", "{body}", "Bonjour", "--temperature", "-1"], "temperature is -1"),
-        (["generate", "{body}", "Bonjour", "--tokens", "0"], "tokens is 0"),
+        (["generate", "{body}", "Bonjour", "--max-new-tokens", "0"], "tokens is 0"),
         (["resume", "{missing}"], "no run at"),
         (["resume", "{body}"], "has finished its 3 steps"),
-        (["resume", "{body}", "--more", "-2"], "more is -2"),
+        (["resume", "{body}", "--extra-steps", "-2"], "extra_steps is -2"),
         (["show", "{missing}"], "no run at"),
         (["params", "--preset", "lob"], "did you mean 'lab'?"),
         (["params", "{missing}"], "no run at"),
-        (["params", "--vocabulary", "0"], "vocabulary is 0"),
+        (["params", "--vocab-size", "0"], "vocabulary is 0"),
         (["params", "--bias", "perhaps"], "choose true or false"),
         (["evaluate", "{body}", "{missing}"], "missing.txt"),
         (["classify", "{body}", "Bonjour"], "no classifier"),
@@ -148,9 +148,15 @@ def test_help_does_not_import_torch() -> None:
             "did you mean 'label'?",
         ),
         (["compare", "--train", "{labelled}", "--out", "{new}"], "nothing to compare"),
-        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--labels", "many"], "--labels is 'many'"),
+        (
+            ["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--train-sizes", "many"],
+            "--train-sizes is 'many'",
+        ),
         (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--seeds", "0"], "seeds is 0"),
-        (["compare", "{body}", "--train", "{rare}", "--out", "{new}", "--labels", "4,20"], "only 'a' is among so few"),
+        (
+            ["compare", "{body}", "--train", "{rare}", "--out", "{new}", "--train-sizes", "4,20"],
+            "only 'a' is among so few",
+        ),
         (["compare", "{body}", "--train", "{short}", "--out", "{new}"], ":3: 1 cell where the header has 2; add what"),
         (["compare", "{body}", "--train", "{two}", "--out", "{new}"], "every text has the label 'a'"),
     ],
@@ -185,7 +191,7 @@ def test_what_a_body_fixes_is_no_option_of_a_graft(
     with pytest.raises(SystemExit):
         run([command, "--help"])
     offered = set(re.findall(r"--([\w-]+)", capsys.readouterr().out))
-    assert {"dropout", "context", "rate", "pooling"} <= offered
+    assert {"dropout", "context", "learning-rate", "pooling"} <= offered
     fixed = {f.name for f in dataclasses.fields(Shape)} - set(FREE)
     for name in sorted({*fixed, *PAIR_SETTINGS}):
         option = name.replace("_", "-")
@@ -245,18 +251,18 @@ def test_fine_tuning_is_told_in_epochs(body: Path, tmp_path: Path, capsys: pytes
     table.write_text("text,label\n" + "".join(f"{('bon', 'mal')[i % 2]} {i},{i % 2}\n" for i in range(40)))
 
     def finetune(name: str, *words: object) -> tuple[str, str]:
-        given = ("finetune", body, "--train", table, "--out", tmp_path / name, "--epochs", 4, "--rows", 8, *words)
+        given = ("finetune", body, "--train", table, "--out", tmp_path / name, "--epochs", 4, "--batch-size", 8, *words)
         assert run([str(word) for word in given]) == 0
         return capsys.readouterr()
 
-    out, said = finetune("learns", "--rate", 0.01)
+    out, said = finetune("learns", "--learning-rate", 0.01)
     made = Run.open(tmp_path / "learns")
     assert made.recipe.training.steps == 4 * 4
     assert made.scores["step"] in (4, 8, 12, 16)
     assert f"(best after epoch {made.scores['step'] // 4} of 4)" in out
     assert "texts: 32 to train on, 8 for validation; classes: 0, 1" in said
 
-    still = ("--rate", 1e-30, "--matrix-rate", 1e-30, "--patience", 1, "--test", table)
+    still = ("--learning-rate", 1e-30, "--muon-learning-rate", 1e-30, "--patience", 1, "--test", table)
     out, said = finetune("still", *still)
     assert "(best before the first epoch: no epoch was better, so the head is untrained)" in out
     assert "stopping early: no better score in 1 evaluation\n" in said
@@ -266,16 +272,16 @@ def test_fine_tuning_is_told_in_epochs(body: Path, tmp_path: Path, capsys: pytes
 
 def test_json_is_all_that_stands_on_stdout(body: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
-        ["generate", body, "Bonjour", "--json", "--tokens", "3"],
-        ["params", "--preset", "lab", "--vocabulary", "100", "--json"],
+        ["generate", body, "Bonjour", "--json", "--max-new-tokens", "3"],
+        ["params", "--preset", "lab", "--vocab-size", "100", "--json"],
         ["show", body, "--json"],
     ):
         assert run([str(word) for word in words]) == 0
         found = json.loads(capsys.readouterr().out)
         assert isinstance(found, dict)
-    assert run(["generate", str(body), "Bonjour", "--json", "--tokens", "3"]) == 0
+    assert run(["generate", str(body), "Bonjour", "--json", "--max-new-tokens", "3"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"prompt", "text", "tokens", "seed"}
-    assert run(["params", "--preset", "lab", "--vocabulary", "100", "--json"]) == 0
+    assert run(["params", "--preset", "lab", "--vocab-size", "100", "--json"]) == 0
     ledger = json.loads(capsys.readouterr().out)
     assert ledger["total"] == sum(line["count"] for line in ledger["components"]) == 1_008_100
 
@@ -290,7 +296,7 @@ def test_a_tiny_temperature_is_as_good_as_none(body: Path, capsys: pytest.Captur
 def test_a_shape_can_be_counted_without_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     totals = set()
     for heads in ("2", "4", "8"):
-        assert run(["params", "--preset", "lab", "--vocabulary", "100", "--heads", heads, "--json"]) == 0
+        assert run(["params", "--preset", "lab", "--vocab-size", "100", "--heads", heads, "--json"]) == 0
         totals.add(json.loads(capsys.readouterr().out)["total"])
     assert totals == {1_008_100}
 
@@ -298,18 +304,18 @@ def test_a_shape_can_be_counted_without_a_run(capsys: pytest.CaptureFixture[str]
 def test_true_and_false_may_be_written_small(capsys: pytest.CaptureFixture[str]) -> None:
     counts = []
     for word in ("true", "True", "false"):
-        assert run(["params", "--preset", "lab", "--vocabulary", "100", "--bias", word, "--json"]) == 0
+        assert run(["params", "--preset", "lab", "--vocab-size", "100", "--bias", word, "--json"]) == 0
         counts.append(json.loads(capsys.readouterr().out)["total"])
     assert counts[0] == counts[1] == 1_008_100 > counts[2]
 
 
 def test_a_dry_run_says_what_it_would_cost(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:
-    assert run(["pretrain", str(corpus), "--dry-run", "--vocabulary", "500", "--layers", "1", "--steps", "10"]) == 0
+    assert run(["pretrain", str(corpus), "--dry-run", "--vocab-size", "500", "--layers", "1", "--steps", "10"]) == 0
     assert re.search(r"compact: [\d,]+ parameters; about .* GB of memory and .* here", capsys.readouterr().out)
 
 
 def test_every_public_name_is_there() -> None:
     for name in greffon.__all__:
         assert getattr(greffon, name) is not None
-    for command in set(COMMANDS) - {"import"}:
+    for command in set(COMMANDS) - {"import", "tokenizer"}:
         assert callable(getattr(greffon, command))

@@ -41,7 +41,7 @@ def test_without_its_data_the_demo_says_what_to_install(tmp_path: Path, monkeypa
 
 @needs_data
 def test_the_demo_goes_from_text_to_verdict(tmp_path: Path) -> None:
-    made = demo(out=tmp_path / "demo", budget=Budget(vocabulary=600, steps=5, epochs=1, seeds=1, reviews=200))
+    made = demo(out=tmp_path / "demo", budget=Budget(vocab_size=600, steps=5, epochs=1, seeds=1, reviews=200))
     assert made.report.is_file()
     assert made.figure.is_file()
     assert made.results["data"] | {"findings": None, "files": None} == {

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from simulated import LABELS, simulated
 from sklearn.linear_model import LogisticRegression
 
-from greffon.comparison.ensemble import MOST, together
+from greffon.comparison.ensemble import MOST, fit_ensemble
 
 
 def answers(rng, gold, classes, knowledge):
@@ -28,7 +28,7 @@ def test_no_worse_on_validation_than_either_alone(seed, classes, one, other):
     gold = rng.integers(0, classes, 60)
     valid = (answers(rng, gold, classes, one), answers(rng, gold, classes, other))
     labels = [str(i) for i in range(classes)]
-    found = together(labels, valid, [str(i) for i in gold], valid)
+    found = fit_ensemble(labels, valid, [str(i) for i in gold], valid)
     assert all(0 <= weight <= MOST for weight in found.weights)
     reached = loss(valid, found.weights, gold)
     assert all(reached <= loss(valid, alone, gold) + 1e-6 for alone in ((1, 0), (0, 1), (0.5, 0.5), (1, 1)))
@@ -45,7 +45,7 @@ def test_two_classes_are_weighed_as_logistic_regression_weighs_them():
     margins = np.stack([np.log(np.array(each)) @ [-1, 1] for each in valid], axis=1)
     oracle = LogisticRegression(C=1e6, fit_intercept=False, tol=1e-8).fit(margins, gold)
     test = (answers(rng, gold, 2, 1.0), answers(rng, gold, 2, 0.7))
-    found = together(LABELS, valid, [LABELS[i] for i in gold], test)
+    found = fit_ensemble(LABELS, valid, [LABELS[i] for i in gold], test)
     assert found.weights == pytest.approx(oracle.coef_[0], rel=1e-3)
     there = np.stack([np.log(np.array(each)) @ [-1, 1] for each in test], axis=1)
     assert found.predictions == [LABELS[i] for i in oracle.predict(there)]
@@ -54,15 +54,15 @@ def test_two_classes_are_weighed_as_logistic_regression_weighs_them():
 
 def test_certainty_is_no_division_by_zero():
     sure = [[1.0, 0.0], [0.0, 1.0]]
-    found = together(LABELS, (sure, sure), LABELS, (sure, sure))
+    found = fit_ensemble(LABELS, (sure, sure), LABELS, (sure, sure))
     assert found.predictions == list(LABELS)
     assert np.isfinite(found.weights).all()
 
 
 def test_a_class_that_was_never_learnt_weighs_for_nobody_and_is_never_right():
     one, other = [[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.6, 0.4]]
-    without = together(LABELS, (one, other), LABELS, (one, other))
-    with_it = together(LABELS, ([*one, [0.5, 0.5]], [*other, [0.9, 0.1]]), [*LABELS, "mixed"], (one, other))
+    without = fit_ensemble(LABELS, (one, other), LABELS, (one, other))
+    with_it = fit_ensemble(LABELS, ([*one, [0.5, 0.5]], [*other, [0.9, 0.1]]), [*LABELS, "mixed"], (one, other))
     assert with_it.weights == without.weights
     assert (without.valid_accuracy, with_it.valid_accuracy) == (1.0, pytest.approx(2 / 3))
 

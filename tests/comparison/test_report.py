@@ -89,7 +89,7 @@ def test_what_is_absent_is_left_out():
     results = simulated({"pretrained": 0.6, "scratch": 0.8}, label_curve=False)
     results["arms"]["pretrained"]["curve"] = results["arms"]["pretrained"]["curve"][:1]
     results["reach"]["pretrained"] = None
-    results["yardstick"] = None
+    results["baseline"] = None
     markup = report(results)
     words = " ".join(parse(markup).words)
     assert markup.count("data:image/png;base64,") == 4
@@ -101,12 +101,12 @@ def test_what_is_absent_is_left_out():
 
 def test_settings_are_told_as_a_person_would():
     results = simulated()
-    training = {"matrix_rate": 0.001, "words": False, "pooling": "mean"}
+    training = {"muon_learning_rate": 0.001, "concat_embeddings": False, "pooling": "mean"}
     results["settings"] |= {"runs": {"pretrained": "body"}, "columns": ["text", "label"], "training": training}
     words = " ".join(parse(report(results)).words)
     assert "runs pretrained body" in words
     assert "columns text, label" in words
-    assert "matrix rate 0.001 words no pooling mean" in words
+    assert "muon learning rate 0.001 concat embeddings no pooling mean" in words
 
 
 def test_what_scratch_has_before_any_training_takes_no_time():

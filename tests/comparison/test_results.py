@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from simulated import LABELS, simulated
 
-from greffon.comparison.baselines import Yardstick
+from greffon.comparison.baselines import Baseline
 from greffon.comparison.results import EpochScore, SeedOutcome, assemble
 from greffon.inference.metrics import paired_difference
 
@@ -19,7 +19,7 @@ def run(predictions, probabilities=(0.9, 0.8, 0.7, 0.6), curve=None, chosen=1):
 
 
 def small(arms, overlap=frozenset(), tfidf=(N, P, N, N), scratch=None):
-    yardstick = Yardstick("TF-IDF + logistic regression", 1.0, 0.5, list(tfidf), [[0.6, 0.4]] * 4, [N, P], 0.2, [])
+    yardstick = Baseline("TF-IDF + logistic regression", 1.0, 0.5, list(tfidf), [[0.6, 0.4]] * 4, [N, P], 0.2, [])
     return assemble(
         arms,
         {"tfidf": yardstick},
@@ -36,7 +36,7 @@ def small(arms, overlap=frozenset(), tfidf=(N, P, N, N), scratch=None):
 
 def test_contract_keys_and_json():
     results = json.loads(json.dumps(simulated()))
-    assert {"arms", "differences", "yardstick", "verdict", "data"} <= set(results)
+    assert {"arms", "differences", "baseline", "verdict", "data"} <= set(results)
     assert set(results["arms"]) == {"scratch", "pretrained", "tfidf", "majority"}
     arm = results["arms"]["pretrained"]
     assert set(arm["test_accuracy"]) == {"mean", "interval", "by_seed"}

@@ -39,13 +39,13 @@ def test_a_recipe_survives_json(name: str) -> None:
         ({"shape": {"layers": "four"}}, "shape: layers: expected int, found 'four'"),
         ({"shape": {"layers": True}}, "shape: layers: expected int, found True"),
         ({"shape": 3}, "shape: expected a table of settings, found int"),
-        ({"shape": {"width": 10, "heads": 4}}, "width 10 cannot be cut into 4 heads"),
-        ({"shape": {"width": 12, "heads": 4}}, "rotary positions turn pairs"),
+        ({"shape": {"hidden_size": 10, "heads": 4}}, "hidden_size 10 cannot be cut into 4 heads"),
+        ({"shape": {"hidden_size": 12, "heads": 4}}, "rotary positions turn pairs"),
         ({"shape": {"dropout": 1.0}}, "dropout is 1.0"),
-        ({"training": {"rows": 0}}, "rows is 0; choose 1 or more"),
-        ({"graft": {"adversarial": -1.0}}, "adversarial is -1.0; choose 0 for none"),
+        ({"training": {"batch_size": 0}}, "batch_size is 0; choose 1 or more"),
+        ({"graft": {"adversarial_epsilon": -1.0}}, "adversarial_epsilon is -1.0; choose 0 for none"),
         ({"masking": {"gist": True, "next_sentence": True}}, "give one of them"),
-        ({"training": {"rate": -1.0}}, "rate is -1.0; choose a number above 0"),
+        ({"training": {"learning_rate": -1.0}}, "learning_rate is -1.0; choose a number above 0"),
     ],
 )
 def test_mistakes_are_named(change: dict[str, object], said: str) -> None:
@@ -79,8 +79,8 @@ def test_any_json_is_read_or_refused_in_one_sentence(name: str, value: object) -
 
 
 def test_override_takes_what_is_given() -> None:
-    assert override(Shape(), {"layers": 6, "width": None, "rate": 1.0}) == Shape(layers=6)
-    assert override(Training(), {"layers": 6, "rate": 1.0}).rate == 1.0
+    assert override(Shape(), {"layers": 6, "hidden_size": None, "learning_rate": 1.0}) == Shape(layers=6)
+    assert override(Training(), {"layers": 6, "learning_rate": 1.0}).learning_rate == 1.0
 
 
 def test_presets_are_named_when_missing() -> None:

@@ -24,7 +24,7 @@ def test_a_device_that_is_not_here_ends_in_a_sentence(
     text = tmp_path / "text.txt"
     text.write_text("le chat dort\n\n" * 200)
     monkeypatch.setenv("GREFFON_DEVICE", name)
-    words = ["pretrain", str(text), "--steps", "1", "--vocabulary", "270", "--out", str(tmp_path / "run")]
+    words = ["pretrain", str(text), "--steps", "1", "--vocab-size", "270", "--out", str(tmp_path / "run")]
     assert command(words) == 1
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith(
@@ -37,5 +37,5 @@ def test_a_gpu_that_is_asked_for_trains(tmp_path: Path, monkeypatch: pytest.Monk
     text = tmp_path / "text.txt"
     text.write_text("le chat dort\n\n" * 200)
     monkeypatch.setenv("GREFFON_DEVICE", "cuda")
-    words = ["pretrain", str(text), "--steps", "3", "--vocabulary", "270", "--out", str(tmp_path / "run")]
+    words = ["pretrain", str(text), "--steps", "3", "--vocab-size", "270", "--out", str(tmp_path / "run")]
     assert command(words) == 0

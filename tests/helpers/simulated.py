@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from greffon.comparison.baselines import Yardstick
-from greffon.comparison.ensemble import Together
+from greffon.comparison.baselines import Baseline
+from greffon.comparison.ensemble import Ensemble
 from greffon.comparison.results import EpochScore, SeedOutcome, assemble
 
 LABELS = ("negative", "positive")
@@ -65,11 +65,11 @@ def simulated(
     )
 
 
-def _both(found: SeedOutcome, valid: float) -> Together:
+def _both(found: SeedOutcome, valid: float) -> Ensemble:
     """The same answers, given together with TF-IDF."""
-    return Together((0.5, 1.5), valid, found.predictions, found.probabilities)
+    return Ensemble((0.5, 1.5), valid, found.predictions, found.probabilities)
 
 
-def _yardstick(name: str, c: float | None, predictions: list[str]) -> Yardstick:
+def _yardstick(name: str, c: float | None, predictions: list[str]) -> Baseline:
     n = len(predictions)
-    return Yardstick(name, c, 0.68, predictions, [[0.7, 0.3]] * n, list(LABELS), 1.5, [])
+    return Baseline(name, c, 0.68, predictions, [[0.7, 0.3]] * n, list(LABELS), 1.5, [])

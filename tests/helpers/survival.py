@@ -6,12 +6,20 @@ from typing import Any
 import greffon
 from greffon.runs.run import Run
 
-TINY = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "context": 24, "rows": 4, "dropout": 0.1}
+TINY = {
+    "layers": 1,
+    "hidden_size": 16,
+    "heads": 2,
+    "intermediate_size": 32,
+    "context": 24,
+    "batch_size": 4,
+    "dropout": 0.1,
+}
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def pretrain(corpus: Path, out: Path, **more: Any) -> Run:
-    settings = {"steps": 12, "evaluate_every": 4, "vocabulary": 300, **TINY, **more}
+    settings = {"steps": 12, "evaluate_every": 4, "vocab_size": 300, **TINY, **more}
     return greffon.pretrain([corpus], out=out, quiet=True, **settings)
 
 

@@ -7,7 +7,7 @@ import greffon
 from greffon.core.rng import generator
 from greffon.runs.run import Run
 
-SHAPE = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 32, "context": 48}
+SHAPE = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 32, "context": 48}
 
 
 class TinyRuns:
@@ -36,8 +36,8 @@ class TinyRuns:
         if "tokenizer" not in given and name != "causal":
             given["tokenizer"] = self.causal.path
         elif name == "causal":
-            given["vocabulary"] = 290
-        settings = {**SHAPE, "rows": 4, "steps": 3, "quiet": True, **given}
+            given["vocab_size"] = 290
+        settings = {**SHAPE, "batch_size": 4, "steps": 3, "quiet": True, **given}
         return greffon.pretrain([self.text], out=self.folder / name, **settings)
 
     @cached_property
@@ -77,7 +77,7 @@ class TinyRuns:
         source, target = self.folder / "a.en", self.folder / "a.fr"
         source.write_text("\n".join(" ".join(line) for line in lines) + "\n")
         target.write_text("\n".join(" ".join(words[word] for word in line) for line in lines) + "\n")
-        given = {**SHAPE, "context": 32, "batch_tokens": 200, "vocabulary": 270, "steps": 3, "quiet": True}
+        given = {**SHAPE, "context": 32, "batch_tokens": 200, "vocab_size": 270, "steps": 3, "quiet": True}
         out = self.folder / "translator"
         return greffon.pretrain(objective="seq2seq", source=source, target=target, out=out, **given)
 

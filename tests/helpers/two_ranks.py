@@ -25,14 +25,14 @@ from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.protocol import Objective
 from greffon.objectives.seq2seq import Seq2Seq
 from greffon.runs.tensors import tensors_of
-from greffon.training.distributed.base import ALONE, Crew
-from greffon.training.distributed.ranks import Ranks
+from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
+from greffon.training.distributed.ranks import TorchProcessGroup
 from greffon.training.loop import fit
-from greffon.training.optim import load_state_tensors, make_optimisers
+from greffon.training.optim import load_state_tensors, make_optimizers
 
 STEPS, LENGTH, VOCABULARY = 4, 12, 40
-SHAPE = Shape(layers=2, width=16, heads=2, feed_forward=24, context=LENGTH, bias=True)
-TRAINING = Training(steps=10, rows=3, warmup=2, accumulate=2)
+SHAPE = Shape(layers=2, hidden_size=16, heads=2, intermediate_size=24, context=LENGTH, bias=True)
+TRAINING = Training(steps=10, batch_size=3, warmup_steps=2, gradient_accumulation=2)
 RECIPE = Recipe("causal", "compact", SHAPE, TRAINING, Data(), VOCABULARY)
 BYTES = np.ones(VOCABULARY)
 
@@ -43,7 +43,7 @@ def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
     classify = Classify(0)
     translate = Seq2Seq(0, 1, 2, BYTES, smoothing=0.1)
     pairs = Masking(next_sentence=True)
-    graft = Graft(words=True)
+    graft = Graft(concat_embeddings=True)
     return {
         "causal": (RECIPE, causal, lambda texts, random: causal.batch(texts)),
         "masked pairs": (
@@ -60,7 +60,11 @@ def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
         ),
         "classify": (
             replace(
-                RECIPE, objective="classify", graft=graft, labels=("no", "yes"), training=replace(TRAINING, clip=0.1)
+                RECIPE,
+                objective="classify",
+                graft=graft,
+                labels=("no", "yes"),
+                training=replace(TRAINING, max_grad_norm=0.1),
             ),
             classify,
             lambda texts, random: classify.batch(texts, random.integers(0, 2, len(texts)).tolist()),
@@ -73,8 +77,8 @@ def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
     }
 
 
-def trained(recipe: Recipe, objective: Objective, batch: object, crew: Crew) -> tuple[list[list[float]], dict]:
-    """Take some steps, the second half with the optimisers' state taken out and put back."""
+def trained(recipe: Recipe, objective: Objective, batch: object, group: ProcessGroup) -> tuple[list[list[float]], dict]:
+    """Take some steps, the second half with the optimizers' state taken out and put back."""
 
     def batches(step: int) -> list[Batch]:
         random = generator(0, "two ranks", step)
@@ -83,60 +87,60 @@ def trained(recipe: Recipe, objective: Objective, batch: object, crew: Crew) -> 
         return [batch(texts[:3], random), batch(texts[3:], random)]
 
     model = make_model(recipe)
-    crew.settle(model)
-    optimisers = make_optimisers(model, recipe.training)
+    group.to_device(model)
+    optimizers = make_optimizers(model, recipe.training)
     told = []
-    for step in fit(model, objective, batches, optimisers, recipe.training, crew=crew):
-        told.append([step.loss, step.gradient, *step.parts.values(), step.targets, step.tokens])
+    for step in fit(model, objective, batches, optimizers, recipe.training, group=group):
+        told.append([step.loss, step.grad_norm, *step.parts.values(), step.targets, step.tokens])
         if step.number == STEPS // 2:
-            kept = {name: whole(value).clone() for name, value in _states(model, optimisers).items()}
-            load_state_tensors(model, optimisers, kept)
+            kept = {name: whole(value).clone() for name, value in _states(model, optimizers).items()}
+            load_state_tensors(model, optimizers, kept)
         if step.number == STEPS:
             break
     return told, {name: tensor.clone() for name, tensor in tensors_of(model).items()}
 
 
-def _states(model: torch.nn.Module, optimisers: list) -> dict[str, torch.Tensor]:
+def _states(model: torch.nn.Module, optimizers: list) -> dict[str, torch.Tensor]:
     names = {p: name for name, p in model.named_parameters()}
     return {
-        f"{names[p]}/{key}": value for o in optimisers for p, state in o.state.items() for key, value in state.items()
+        f"{names[p]}/{key}": value for o in optimizers for p, state in o.state.items() for key, value in state.items()
     }
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    crew = Ranks(shard=False)
+    group = TorchProcessGroup(fsdp=False)
     found = {}
     for name, (recipe, objective, batch) in jobs().items():
-        alone, weights = trained(recipe, objective, batch, ALONE)
-        for shard in (False, True):
-            crew.shard = shard
-            together, others = trained(recipe, objective, batch, crew)
-            if crew.leads:
+        alone, weights = trained(recipe, objective, batch, SINGLE_PROCESS)
+        for fsdp in (False, True):
+            group.fsdp = fsdp
+            together, others = trained(recipe, objective, batch, group)
+            if group.is_main:
                 apart = max((weights[key] - others[key]).abs().max().item() for key in weights)
-                found[f"{name}, {'FSDP' if shard else 'DDP'}"] = {"alone": alone, "together": together, "apart": apart}
+                found[f"{name}, {'FSDP' if fsdp else 'DDP'}"] = {"alone": alone, "together": together, "apart": apart}
     # Words between processes.
-    found["agree"] = crew.agree({"Größe": [1.5, None, crew.rank]})
-    found["total"] = crew.total(1.0 + crew.rank, 0.1)
-    found["any"] = crew.any(crew.rank == 1, False)
-    crew.note("here", "kept")
-    found["noted"] = [crew.noted("here"), crew.noted("nowhere")]
+    found["agree"] = group.broadcast({"Größe": [1.5, None, group.rank]})
+    found["total"] = group.all_reduce(1.0 + group.rank, 0.1)
+    found["any"] = group.any_rank(group.rank == 1, False)
+    group.note("here", "kept")
+    found["noted"] = [group.noted("here"), group.noted("nowhere")]
     # The first process fails in its turn: the second ends without a word.
-    fails = contextlib.suppress(UserError if crew.leads else ToldError)
-    with fails, crew.one_voice("resume"), crew.in_turn():
-        if not crew.leads:
+    fails = contextlib.suppress(UserError if group.is_main else ToldError)
+    with fails, group.report_once("resume"), group.main_process_first():
+        if not group.is_main:
             raise AssertionError("nobody goes on after a failure")
         raise UserError("no text")
-    if crew.leads:
+    if group.is_main:
         print(json.dumps(found), flush=True)
-    crew.any()
+    group.any_rank()
     # The second process goes: the first, which waits for it, tells of it.
-    if not crew.leads:
+    if not group.is_main:
         os._exit(0)
-    crew.store.set("failed", "0")
+    group.store.set("failed", "0")
     try:
-        with crew.one_voice("resume"):
-            crew.any()
+        with group.report_once("resume"):
+            group.any_rank()
     except UserError as told:
         print(json.dumps(str(told)), flush=True)
     sys.stdout.flush()

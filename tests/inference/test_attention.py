@@ -33,7 +33,7 @@ def test_the_weights_are_torchs_own(tiny: TinyRuns) -> None:
     found = greffon.attention(tiny.masked, "le chat mange")
     model, tokenizer = tiny.masked.load_model(), tiny.masked.tokenizer
     block, shape = model.body.blocks[0], tiny.masked.recipe.shape
-    theirs = torch.nn.MultiheadAttention(shape.width, shape.heads, bias=False, batch_first=True)
+    theirs = torch.nn.MultiheadAttention(shape.hidden_size, shape.heads, bias=False, batch_first=True)
     own = block.attention
     with torch.no_grad():
         theirs.in_proj_weight.copy_(torch.cat([own.query.weight, own.key.weight, own.value.weight]))

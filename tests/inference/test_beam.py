@@ -22,8 +22,8 @@ from greffon.objectives.seq2seq import padded_sources
 SIZE, END = 30, 2
 WORDS = Vocabulary(padding=0, start=1, end=END, banned=(0, 1))
 SHAPE = Shape(
-    layers=2, width=16, heads=2, feed_forward=32, context=40, positions="sinusoidal", norm_place="post", bias=True,
-    activation="relu",
+    layers=2, hidden_size=16, heads=2, intermediate_size=32, context=40, positions="sinusoidal", norm_place="post",
+    bias=True, activation="relu",
 )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def make(shape: Shape = SHAPE, seed: int = 0, size: int = SIZE) -> Model:
     with torch.no_grad():
         for p in body.parameters():  # noisy enough that no two tokens tie, and endings come
             p.add_(0.2 * torch.randn_like(p))
-    return Model(body, VocabularyHead(shape.width, size, tied=body.embedding)).eval()
+    return Model(body, VocabularyHead(shape.hidden_size, size, tied=body.embedding)).eval()
 
 
 def sources(lengths: list[int], size: int = SIZE) -> list[np.ndarray]:
@@ -164,7 +164,7 @@ def greedy(model: Model, source: np.ndarray, limit: int) -> list[int]:
 def test_a_beam_of_one_is_greedy(positions: str) -> None:
     model = make(replace(SHAPE, positions=positions))
     rows = sources([2, 11, 7, 7, 5, 3])
-    found = search_all(model, rows, [15] * 6, Search(beam=1), WORDS)
+    found = search_all(model, rows, [15] * 6, Search(beam_size=1), WORDS)
     assert [hypotheses[0].tokens for hypotheses in found] == [greedy(model, row, 15) for row in rows]
 
 
@@ -193,7 +193,7 @@ def test_a_wide_beam_finds_the_best_of_all() -> None:
     size, limit = 7, 4
     model = make(size=size)
     (row,) = sources([4], size)
-    (found,) = search_batch(model, [row], [limit], Search(beam=700, length_penalty=0.0), WORDS)
+    (found,) = search_batch(model, [row], [limit], Search(beam_size=700, length_penalty=0.0), WORDS)
     words = [t for t in range(size) if t not in (0, 1, END)]
     ended = [list(t) for n in range(limit) for t in itertools.product(words, repeat=n)]
     best = max(ended, key=lambda target: log_probability(model, row, target))
@@ -207,18 +207,18 @@ def test_finished_sentences_leave_the_batch() -> None:
     sizes = []
     model.body.decoder.norm.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
     limits = [2, 5, 9]
-    search_batch(model, sources([4, 5, 6]), limits, Search(beam=2), replace(WORDS, banned=(0, 1, END)))
+    search_batch(model, sources([4, 5, 6]), limits, Search(beam_size=2), replace(WORDS, banned=(0, 1, END)))
     assert sizes == [6] * 2 + [4] * 3 + [2] * 4
 
 
-@pytest.mark.parametrize("wrong", [{"beam": 0}, {"length_penalty": -1.0}])
+@pytest.mark.parametrize("wrong", [{"beam_size": 0}, {"length_penalty": -1.0}])
 def test_impossible_searches_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError):
         Search(**wrong)
 
 
 def test_scores_are_ordered() -> None:
-    (found,) = search_batch(make(), sources([6]), [12], Search(beam=5), WORDS)
+    (found,) = search_batch(make(), sources([6]), [12], Search(beam_size=5), WORDS)
     assert len(found) == 5
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
     assert len({tuple(h.tokens) for h in found}) == 5

@@ -21,11 +21,11 @@ from greffon.inference.beam import Search, search_all
 from greffon.inference.ctranslate2 import search_ctranslate2
 from greffon.inference.scoring import translation_vocabulary
 from greffon.nn.build import make_model
-from greffon.nn.quantize import can_round
+from greffon.nn.quantize import can_quantize_int8
 from greffon.runs.run import Run
 
 WORDS = {"one": "un", "two": "deux", "red": "rouge", "blue": "bleu", "dog": "chien", "cat": "chat", "sees": "voit"}
-TINY = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 32, "context": 24, "dropout": 0.0}
+TINY = {"layers": 2, "hidden_size": 16, "heads": 2, "intermediate_size": 32, "context": 24, "dropout": 0.0}
 PRE, POST = (dataclasses.replace(preset().shape, **TINY) for preset in (small, base))
 
 pytest.importorskip("ctranslate2")
@@ -43,7 +43,7 @@ def make(path: Path, shape: Shape, seed: int = 0) -> Run:
     """A translator with random weights, noisy enough that no two tokens tie, and endings come."""
     tokenizer = Tokenizer.train([*WORDS, *WORDS.values()], 268)
     training = dataclasses.replace(small().training, seed=seed)
-    recipe = Recipe("seq2seq", "small", shape, training, Data(), vocabulary=tokenizer.size)
+    recipe = Recipe("seq2seq", "small", shape, training, Data(), vocab_size=tokenizer.size)
     run = Run.create(path, recipe)
     run.adopt(tokenizer)
     model = make_model(run.recipe)
@@ -61,23 +61,23 @@ def make(path: Path, shape: Shape, seed: int = 0) -> Run:
         PRE,
         POST,
         dataclasses.replace(PRE, bias=False, activation="gelu", positions="learned"),
-        dataclasses.replace(POST, tied=False, activation="gelu-tanh", positions="none"),
-        dataclasses.replace(PRE, activation="swiglu", norm="rms", segments=2, tied=False),
+        dataclasses.replace(POST, tie_embeddings=False, activation="gelu-tanh", positions="none"),
+        dataclasses.replace(PRE, activation="swiglu", norm="rms", segments=2, tie_embeddings=False),
     ],
     ids=["small", "base", "no biases, learned", "untied, no positions", "swiglu, rms, segments"],
 )
 def test_greedy_output_is_equal(shape: Shape, tmp_path: Path) -> None:
     run = make(tmp_path / "run", shape)
     random = generator(0, "sources")
-    sources = [random.integers(6, run.recipe.vocabulary, n) for n in (3, 9, 1, 6, 22, 6)]
+    sources = [random.integers(6, run.recipe.vocab_size, n) for n in (3, 9, 1, 6, 22, 6)]
     limits = [2, 24, 12, 9, 24, 1]  # one below the others: sought again
-    words = translation_vocabulary(run.tokenizer, run.recipe.vocabulary)
-    wanted = search_all(run.load_model(), sources, limits, Search(beam=1), words)
-    found = search_ctranslate2(run, sources, limits, Search(beam=1), words)
+    words = translation_vocabulary(run.tokenizer, run.recipe.vocab_size)
+    wanted = search_all(run.load_model(), sources, limits, Search(beam_size=1), words)
+    found = search_ctranslate2(run, sources, limits, Search(beam_size=1), words)
     assert [h.tokens for (h,) in found] == [h.tokens for (h,) in wanted]
     # Banned tokens have no share in the library's probabilities; in ours they have.
     assert [h.score for (h,) in found] == pytest.approx([h.score for (h,) in wanted], abs=0.1)
-    assert search_ctranslate2(run, [], [], Search(beam=1), words) == []
+    assert search_ctranslate2(run, [], [], Search(beam_size=1), words) == []
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +88,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     lines = [random.choice(list(WORDS), random.integers(2, 6)).tolist() for _ in range(300)]
     (folder / "a.en").write_text("\n".join(" ".join(line) for line in lines) + "\n")
     (folder / "a.fr").write_text("\n".join(" ".join(WORDS[word] for word in line) for line in lines) + "\n")
-    how = {"steps": 120, "evaluate_every": 120, "rate": 0.02, "matrix_rate": 0.02, "batch_tokens": 200}
+    how = {"steps": 120, "evaluate_every": 120, "learning_rate": 0.02, "muon_learning_rate": 0.02, "batch_tokens": 200}
     files = {"source": folder / "a.en", "target": folder / "a.fr"}
-    form = {**TINY, "layers": 1, "width": 32}
-    return greffon.pretrain(objective="seq2seq", out=folder / "run", vocabulary=300, quiet=True, **files, **how, **form)
+    form = {**TINY, "layers": 1, "hidden_size": 32}
+    return greffon.pretrain(objective="seq2seq", out=folder / "run", vocab_size=300, quiet=True, **files, **how, **form)
 
 
 def texts() -> list[str]:
@@ -101,8 +101,8 @@ def texts() -> list[str]:
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_are_equal(run: Run, beam: int) -> None:
-    ours = greffon.translate(run, [*texts(), " "], beam=beam)
-    theirs = greffon.translate(run, [*texts(), " "], beam=beam, backend="ctranslate2")
+    ours = greffon.translate(run, [*texts(), " "], beam_size=beam)
+    theirs = greffon.translate(run, [*texts(), " "], beam_size=beam, backend="ctranslate2")
     assert [one.translation for one in theirs] == [one.translation for one in ours]
     assert [one.score for one in theirs] == pytest.approx([one.score for one in ours], abs=0.02)
     assert len({one.translation for one in ours}) > 20
@@ -112,9 +112,9 @@ def test_int8_is_near_and_scored_beside_fp32(run: Run, capsys: pytest.CaptureFix
     folder = run.path.parent
     words = ["evaluate", str(run.path), "--source", str(folder / "a.en"), "--target", str(folder / "a.fr"), "--json"]
     bleus = []
-    backends = ["torch", "ctranslate2"] if can_round() else ["ctranslate2"]
+    backends = ["torch", "ctranslate2"] if can_quantize_int8() else ["ctranslate2"]
     for how in ([], ["--backend", "ctranslate2"], *(["--backend", backend, "--int8"] for backend in backends)):
-        assert command([*words, "--beam", "1", *how]) == 0
+        assert command([*words, "--beam-size", "1", *how]) == 0
         bleus.append(json.loads(capsys.readouterr().out)["bleu"])
     assert bleus[0] == bleus[1]
     assert bleus[2:] == pytest.approx([bleus[0]] * len(backends), abs=5)
@@ -124,7 +124,7 @@ def test_int8_is_near_and_scored_beside_fp32(run: Run, capsys: pytest.CaptureFix
         assert [one.score for one in exact] == pytest.approx([one.score for one in rough], abs=0.2)
 
 
-@pytest.mark.skipif(not can_round(), reason="this PyTorch cannot multiply 8-bit integers")
+@pytest.mark.skipif(not can_quantize_int8(), reason="this PyTorch cannot multiply 8-bit integers")
 def test_whole_numbers_translate_the_same_alone_and_in_company(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     together = greffon.translate(run, texts()[:5], int8=True)
     alone = [greffon.translate(run, text, int8=True)[0] for text in texts()[:5]]
@@ -175,7 +175,7 @@ def test_an_export_works_without_greffon(quantize: str | None, run: Run, tmp_pat
     asked = texts()[:10]
     made = translator.translate_batch([tokenizer.encode(text).tokens for text in asked], beam_size=1)
     ids = [[tokenizer.token_to_id(token) for token in one.hypotheses[0]] for one in made]
-    ours = greffon.translate(run, asked, beam=1, backend="ctranslate2", int8=quantize == "int8")
+    ours = greffon.translate(run, asked, beam_size=1, backend="ctranslate2", int8=quantize == "int8")
     assert [tokenizer.decode(one) for one in ids] == [one.translation for one in ours]
     with pytest.raises(UserError, match="holds an export already"):
         greffon.export(run, to="ctranslate2", out=out)

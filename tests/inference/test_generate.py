@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import greffon
-from greffon.core.cancellation import Stopped, stoppable
+from greffon.core.cancellation import Cancelled, cancellable
 from greffon.core.errors import UserError
 from greffon.inference.loading import load
 from greffon.runs.run import Run
@@ -22,14 +22,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("stream")
     # Hardly any merges: most tokens are single bytes, so that characters come in pieces.
     (folder / "text.txt").write_text("\n".join(f"été ☃ à {i} ∎" for i in range(60)), encoding="utf-8")
-    shape = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 16, "context": 24, "rows": 4}
-    return greffon.pretrain([folder / "text.txt"], out=folder / "run", vocabulary=270, steps=40, quiet=True, **shape)
+    shape = {"layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 24, "batch_size": 4}
+    return greffon.pretrain([folder / "text.txt"], out=folder / "run", vocab_size=270, steps=40, quiet=True, **shape)
 
 
 @settings(max_examples=25)
 @given(st.text(max_size=8), st.integers(0, 1000), st.integers(1, 30), st.floats(0, 3))
 def test_the_pieces_are_the_text(run: Run, prompt: str, seed: int, tokens: int, temperature: float) -> None:
-    how = {"tokens": tokens, "seed": seed, "temperature": temperature}
+    how = {"max_new_tokens": tokens, "seed": seed, "temperature": temperature}
     written = list(greffon.stream(run, prompt, **how))
     whole = greffon.generate(run, prompt, **how)
     assert prompt + "".join(one.text for one in written) == whole.text
@@ -52,16 +52,16 @@ def test_probabilities_are_those_of_the_model(run: Run) -> None:
 def test_the_question_is_checked_before_the_first_token(run: Run) -> None:
     with pytest.raises(UserError, match="alternatives is -1; choose a number from 0"):
         greffon.stream(run, "été", alternatives=-1)
-    with pytest.raises(UserError, match="tokens is 0"):
-        greffon.stream(run, "été", tokens=0)
+    with pytest.raises(UserError, match="max_new_tokens is 0"):
+        greffon.stream(run, "été", max_new_tokens=0)
 
 
 def test_work_that_is_called_off_stops_at_the_next_token(run: Run) -> None:
     called_off = threading.Event()
-    with stoppable(called_off):
-        steps = greffon.stream(run, "été", tokens=1000, temperature=2.0)
+    with cancellable(called_off):
+        steps = greffon.stream(run, "été", max_new_tokens=1000, temperature=2.0)
         assert next(steps).probability > 0
         called_off.set()
-        with pytest.raises(Stopped):
+        with pytest.raises(Cancelled):
             next(steps)
-    assert len(list(greffon.stream(run, "été", tokens=3, temperature=2.0))) > 1  # elsewhere nothing has changed
+    assert len(list(greffon.stream(run, "été", max_new_tokens=3, temperature=2.0))) > 1  # elsewhere nothing has changed

@@ -10,7 +10,7 @@ from greffon.runs.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore:the text is too small")
 
-TINY = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 16, "context": 16}
+TINY = {"layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 16}
 
 
 @pytest.fixture(scope="module", params=["causal", "masked"])
@@ -21,10 +21,12 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     rows = [f"{line},{('plus', 'moins')[i % 2]}" for i, line in enumerate(lines)]
     (folder / "train.csv").write_text("text,label\n" + "\n".join(rows), encoding="utf-8")
     body = greffon.pretrain(
-        [folder / "text.txt"], objective=request.param, out=folder / "body", vocabulary=300, steps=3, rows=4,
+        [folder / "text.txt"], objective=request.param, out=folder / "body", vocab_size=300, steps=3, batch_size=4,
         quiet=True, **TINY,
     )  # fmt: skip
-    return greffon.finetune(body, train=folder / "train.csv", epochs=3, rate=0.01, out=folder / "run", quiet=True)
+    return greffon.finetune(
+        body, train=folder / "train.csv", epochs=3, learning_rate=0.01, out=folder / "run", quiet=True
+    )
 
 
 def test_influence_is_what_the_probability_loses_without_the_word(run: Run) -> None:

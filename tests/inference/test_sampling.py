@@ -14,7 +14,7 @@ from greffon.nn.body import Decoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
 
-SHAPE = Shape(layers=2, width=16, heads=2, feed_forward=32, context=24)
+SHAPE = Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=24)
 PROMPTS = [[1, 5, 6], [1], [1, 9, 8, 7, 6, 5, 4], [1, 20]]
 
 
@@ -141,6 +141,6 @@ def test_the_likeliest_token_is_what_a_sure_draw_gives() -> None:
 def test_a_packed_model_writes_the_same(sampling: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantize, "LARGE", 1)
     model, other = make(), make()
-    other.pack()
+    other.prepack()
     assert generate(other, PROMPTS, 20, sampling) == generate(model, PROMPTS, 20, sampling)
     assert generate(other, PROMPTS[:1], 20, sampling) == generate(model, PROMPTS[:1], 20, sampling)

@@ -19,7 +19,15 @@ from greffon.data.tokenizer import Tokenizer
 from greffon.runs.run import Run
 from greffon.training.pretrain import make_recipe
 
-TINY = {"layers": 1, "width": 32, "heads": 2, "feed_forward": 64, "context": 32, "batch_tokens": 400, "dropout": 0.1}
+TINY = {
+    "layers": 1,
+    "hidden_size": 32,
+    "heads": 2,
+    "intermediate_size": 64,
+    "context": 32,
+    "batch_tokens": 400,
+    "dropout": 0.1,
+}
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 WORDS = {"one": "un", "two": "deux", "red": "rouge", "blue": "bleu", "dog": "chien", "cat": "chat", "sees": "voit"}
 
@@ -42,14 +50,14 @@ def files(folder: Path) -> dict[str, Path]:
 
 
 def train(folder: Path, out: Path, **more: object) -> Run:
-    given = {"vocabulary": 320, "steps": 30, "evaluate_every": 10, "warmup": 5, **files(folder), **TINY, **more}
+    given = {"vocab_size": 320, "steps": 30, "evaluate_every": 10, "warmup_steps": 5, **files(folder), **TINY, **more}
     return greffon.pretrain(objective="seq2seq", out=out, quiet=True, **given)
 
 
 @pytest.fixture(scope="module")
 def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    given = {"steps": 160, "evaluate_every": 40, "rate": 0.02, "matrix_rate": 0.02, "dropout": 0.0}
-    return train(folder, tmp_path_factory.mktemp("runs") / "run", choose_by="bleu", **given)
+    given = {"steps": 160, "evaluate_every": 40, "learning_rate": 0.02, "muon_learning_rate": 0.02, "dropout": 0.0}
+    return train(folder, tmp_path_factory.mktemp("runs") / "run", metric_for_best="bleu", **given)
 
 
 def test_it_learns_to_translate(run: Run, folder: Path) -> None:
@@ -59,7 +67,7 @@ def test_it_learns_to_translate(run: Run, folder: Path) -> None:
     assert made[0].score < 0
     assert made == greffon.translate(run, ["one cat sees blue", "two red dog"])[::-1]
     assert greffon.translate(run, "two red dog")[0] == made[0]
-    evaluations = [entry["held_out"] for entry in run.metrics() if "held_out" in entry]
+    evaluations = [entry["valid"] for entry in run.metrics() if "valid" in entry]
     assert evaluations[-1]["loss"] < 0.3 * evaluations[0]["loss"]
     assert run.scores["bleu"] == max(scores["bleu"] for scores in evaluations) > 80
     assert run.recipe.preset == "small"
@@ -75,12 +83,12 @@ def test_empty_lines_keep_their_place_and_long_ones_are_cut(run: Run) -> None:
 
 
 def test_the_best_few_come_in_order(run: Run) -> None:
-    (made,) = greffon.translate_best(run, "two red dog", best=3)
+    (made,) = greffon.translate_best(run, "two red dog", n_best=3)
     assert len({one.translation for one in made}) == 3
     assert [one.score for one in made] == sorted((one.score for one in made), reverse=True)
     assert made[0] == greffon.translate(run, "two red dog")[0]
     with pytest.raises(UserError, match="choose from 1 to the beam, 4"):
-        greffon.translate_best(run, "two", best=5)
+        greffon.translate_best(run, "two", n_best=5)
 
 
 def test_evaluation_gives_the_scores_of_the_contract(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -105,11 +113,11 @@ def test_the_command_line_says_the_same(run: Run, folder: Path, capsys: pytest.C
     said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["translation"] for one in said] == ["deux rouge chien", "un chat"]
     assert list(said[0]) == ["source", "translation", "score"]
-    assert command(["translate", str(run.path), "--file", str(folder / "valid.en"), "--beam", "1"]) == 0
+    assert command(["translate", str(run.path), "--file", str(folder / "valid.en"), "--beam-size", "1"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 40
-    assert command(["translate", str(run.path), "two red dog", "--best", "2"]) == 0
+    assert command(["translate", str(run.path), "two red dog", "--n-best", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
-    assert command(["translate", str(run.path), "two red dog", "one cat", "--best", "2"]) == 0
+    assert command(["translate", str(run.path), "two red dog", "one cat", "--n-best", "2"]) == 0
     assert [bool(line) for line in capsys.readouterr().out.splitlines()] == [True, True, False, True, True]
     words = ["evaluate", str(run.path), "--source", str(folder / "valid.en"), "--target", str(folder / "valid.fr")]
     assert command([*words, "--json"]) == 0
@@ -119,10 +127,21 @@ def test_the_command_line_says_the_same(run: Run, folder: Path, capsys: pytest.C
 
 
 def test_ctrl_c_saves_and_resuming_is_bit_for_bit(folder: Path, tmp_path: Path) -> None:
-    whole = train(folder, tmp_path / "whole", steps=80, average=3)
+    whole = train(folder, tmp_path / "whole", steps=80, average_checkpoints=3)
     words = [sys.executable, "-m", "greffon", "pretrain", "--objective", "seq2seq", "--out", tmp_path / "cut"]
     words += [word for name, file in files(folder).items() for word in (f"--{name.replace('_', '-')}", file)]
-    words += ["--vocabulary", "320", "--steps", "80", "--evaluate-every", "10", "--warmup", "5", "--average", "3"]
+    words += [
+        "--vocab-size",
+        "320",
+        "--steps",
+        "80",
+        "--evaluate-every",
+        "10",
+        "--warmup-steps",
+        "5",
+        "--average-checkpoints",
+        "3",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([*words, *FLAGS], stderr=subprocess.PIPE, text=True, env=environment)
     deadline = time.monotonic() + 60
@@ -142,23 +161,38 @@ def test_ctrl_c_saves_and_resuming_is_bit_for_bit(folder: Path, tmp_path: Path) 
 
 
 def test_the_last_weights_are_averaged_if_that_is_better(folder: Path, tmp_path: Path) -> None:
-    run = train(folder, tmp_path / "run", average=3, rate=0.01, matrix_rate=0.01, decay="constant")
+    run = train(
+        folder,
+        tmp_path / "run",
+        average_checkpoints=3,
+        learning_rate=0.01,
+        muon_learning_rate=0.01,
+        lr_schedule="constant",
+    )
     snapshots = run.snapshots()
     assert len(snapshots) == 3
     (entry,) = [e for e in run.metrics() if "averaged" in e]
     assert (entry["averaged"], entry["step"]) == (3, 30)
-    best = min((e for e in run.metrics() if "held_out" in e), key=lambda e: e["held_out"]["loss"])
-    assert run.scores["loss"] == best["held_out"]["loss"]
+    best = min((e for e in run.metrics() if "valid" in e), key=lambda e: e["valid"]["loss"])
+    assert run.scores["loss"] == best["valid"]["loss"]
     if best is entry:
         found = run.load_model().body.encoder.embedding.weight
         wanted = sum(one["body.encoder.embedding.weight"] for one in snapshots) / 3
         assert (found - wanted).abs().max() < 1e-6
-    longer = greffon.resume(run, more=5, quiet=True)
+    longer = greffon.resume(run, extra_steps=5, quiet=True)
     assert longer.load_checkpoint()[0]["step"] == 35
 
 
 def test_early_stopping_watches_the_score_that_chooses(folder: Path, tmp_path: Path) -> None:
-    run = train(folder, tmp_path / "run", steps=500, patience=2, rate=1e-12, matrix_rate=1e-12, choose_by="bleu")
+    run = train(
+        folder,
+        tmp_path / "run",
+        steps=500,
+        patience=2,
+        learning_rate=1e-12,
+        muon_learning_rate=1e-12,
+        metric_for_best="bleu",
+    )
     assert run.finished
     assert run.load_checkpoint()[0]["step"] < 500
     assert run.recipe.training.evaluates(run.load_checkpoint()[0]["step"])
@@ -169,7 +203,7 @@ def test_one_table_and_held_out_pairs(folder: Path, tmp_path: Path) -> None:
     table = tmp_path / "pairs.tsv"
     table.write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in zip(*sides, strict=True)))
     run = greffon.pretrain(
-        [table], objective="seq2seq", out=tmp_path / "run", vocabulary=300, steps=3, quiet=True, **TINY
+        [table], objective="seq2seq", out=tmp_path / "run", vocab_size=300, steps=3, quiet=True, **TINY
     )
     assert run.finished
     assert run.recipe.data.train == (str(table),)
@@ -177,15 +211,15 @@ def test_one_table_and_held_out_pairs(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pairs", [False, True])
 def test_sides_start_from_pretrained_bodies(pairs: bool, folder: Path, tmp_path: Path) -> None:
-    form = {name: TINY[name] for name in ("layers", "width", "heads", "feed_forward", "context")}
+    form = {name: TINY[name] for name in ("layers", "hidden_size", "heads", "intermediate_size", "context")}
     texts = []
     for language in ("en", "fr"):
         texts.append(tmp_path / f"{language}.txt")
         lines = [line.capitalize() for line in (folder / f"train.{language}").read_text().splitlines()]
         texts[-1].write_text("\n\n".join(". ".join(lines[i : i + 6]) + "." for i in range(0, 600, 6)) + "\n")
     tokenizer = tmp_path / "tokenizer.json"
-    greffon.tokenizer(texts, out=tokenizer, vocabulary=300)
-    how = {"tokenizer": tokenizer, "steps": 4, "rows": 4, "quiet": True, **form}
+    greffon.train_tokenizer(texts, out=tokenizer, vocab_size=300)
+    how = {"tokenizer": tokenizer, "steps": 4, "batch_size": 4, "quiet": True, **form}
     bodies = [
         greffon.pretrain([texts[0]], out=tmp_path / "en", objective="masked", next_sentence=pairs, **how),
         greffon.pretrain([texts[1]], out=tmp_path / "fr", **how),
@@ -194,8 +228,8 @@ def test_sides_start_from_pretrained_bodies(pairs: bool, folder: Path, tmp_path:
         objective="seq2seq",
         out=tmp_path / "run",
         steps=1,
-        rate=1e-12,
-        matrix_rate=1e-12,
+        learning_rate=1e-12,
+        muon_learning_rate=1e-12,
         batch_tokens=200,
         encoder_from=bodies[0].path,
         decoder_from=bodies[1].path,
@@ -214,7 +248,9 @@ def test_sides_start_from_pretrained_bodies(pairs: bool, folder: Path, tmp_path:
             assert (found[name.replace("body.", "body.decoder.", 1)] - p).abs().max() < 1e-6
     with pytest.raises(UserError, match="layers is a fixed part of"):
         make_recipe([], objective="seq2seq", encoder_from=bodies[0].path, layers=2, steps=1, **files(folder))
-    other = greffon.pretrain([texts[0]], out=tmp_path / "other", vocabulary=290, steps=1, rows=4, quiet=True, **form)
+    other = greffon.pretrain(
+        [texts[0]], out=tmp_path / "other", vocab_size=290, steps=1, batch_size=4, quiet=True, **form
+    )
     with pytest.raises(UserError, match="have different tokenizers"):
         make_recipe(
             [], objective="seq2seq", encoder_from=bodies[0].path, decoder_from=other.path, steps=1, **files(folder)
@@ -224,10 +260,10 @@ def test_sides_start_from_pretrained_bodies(pairs: bool, folder: Path, tmp_path:
 
 
 def test_what_was_copied_is_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    form = {name: TINY[name] for name in ("layers", "width", "heads", "feed_forward", "context")}
+    form = {name: TINY[name] for name in ("layers", "hidden_size", "heads", "intermediate_size", "context")}
     text = tmp_path / "fr.txt"
     text.write_text((folder / "train.fr").read_text())
-    body = greffon.pretrain([text], out=tmp_path / "body", vocabulary=300, steps=2, rows=4, quiet=True, **form)
+    body = greffon.pretrain([text], out=tmp_path / "body", vocab_size=300, steps=2, batch_size=4, quiet=True, **form)
     greffon.pretrain(
         objective="seq2seq", out=tmp_path / "run", steps=1, batch_tokens=200, decoder_from=body.path, **files(folder)
     )
@@ -240,10 +276,10 @@ def test_what_was_copied_is_told(folder: Path, tmp_path: Path, capsys: pytest.Ca
 
 def test_a_longer_start_from_another_translator(run: Run, folder: Path, tmp_path: Path) -> None:
     more = greffon.pretrain(
-        objective="seq2seq", out=tmp_path / "more", start_from=run.path, steps=2, batch_tokens=300, quiet=True,
+        objective="seq2seq", out=tmp_path / "more", init_from=run.path, steps=2, batch_tokens=300, quiet=True,
         **files(folder),
     )  # fmt: skip
-    first = next(e["held_out"]["loss"] for e in more.metrics() if "held_out" in e)
+    first = next(e["valid"]["loss"] for e in more.metrics() if "valid" in e)
     assert first == pytest.approx(run.scores["loss"], abs=1e-4)
 
 
@@ -272,10 +308,10 @@ def test_files_that_do_not_fit_are_refused_before_anything_is_written(folder: Pa
         ({"valid_source": None}, "--valid-target needs --valid-source"),
         ({"source": None, "target": None}, "no pairs to train on"),
         ({"source": "nowhere.en"}, "nowhere.en: there is no such file; check --source"),
-        ({"objective": "causal", "choose_by": "bleu"}, "--choose-by is for translation"),
+        ({"objective": "causal", "metric_for_best": "bleu"}, "--metric-for-best is for translation"),
         ({"objective": "causal"}, "--source is for translation; add --objective seq2seq"),
         ({"preset": "compact"}, "for seq2seq choose small or base"),
-        ({"rows": 4}, "use --batch-tokens"),
+        ({"batch_size": 4}, "use --batch-tokens"),
         ({"mix": (1,)}, "--mix is for texts"),
         ({"valid": ("x.tsv",)}, "held-out pairs are given twice"),
         ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
@@ -289,8 +325,8 @@ def test_bad_questions_get_one_sentence(folder: Path, change: dict[str, object],
 
 
 def test_a_run_that_is_no_translator_says_what_it_is(run: Run, corpus: Path, tmp_path: Path) -> None:
-    form = {name: TINY[name] for name in ("layers", "width", "heads", "feed_forward", "context")}
-    causal = greffon.pretrain([corpus], out=tmp_path / "lm", vocabulary=300, steps=1, rows=2, quiet=True, **form)
+    form = {name: TINY[name] for name in ("layers", "hidden_size", "heads", "intermediate_size", "context")}
+    causal = greffon.pretrain([corpus], out=tmp_path / "lm", vocab_size=300, steps=1, batch_size=2, quiet=True, **form)
     with pytest.raises(UserError, match="is a causal run, no translator; train one with"):
         greffon.translate(causal, "Bonjour")
     with pytest.raises(UserError, match="is a causal run, no translator; give it one FILE"):
@@ -315,7 +351,7 @@ def test_a_run_that_is_no_translator_says_what_it_is(run: Run, corpus: Path, tmp
 
 def test_dry_run_writes_nothing(folder: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
-    recipe = greffon.estimate(objective="seq2seq", vocabulary=320, steps=100, **files(folder), **TINY)
+    recipe = greffon.estimate(objective="seq2seq", vocab_size=320, steps=100, **files(folder), **TINY)
     assert recipe.cost["seconds_a_step"] > 0
     assert sorted(tmp_path.iterdir()) == before
 
@@ -323,5 +359,5 @@ def test_dry_run_writes_nothing(folder: Path, tmp_path: Path) -> None:
 def test_a_foreign_tokenizer_serves_too(folder: Path, tmp_path: Path) -> None:
     made = Tokenizer.train((folder / "train.en").read_text().splitlines(), 290)
     made.save(tmp_path / "tok.json")
-    run = train(folder, tmp_path / "run", vocabulary=None, tokenizer=tmp_path / "tok.json", steps=2)
+    run = train(folder, tmp_path / "run", vocab_size=None, tokenizer=tmp_path / "tok.json", steps=2)
     assert run.tokenizer.digest == made.digest

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from greffon.core.config import Shape
 from greffon.core.presets import PRESETS
-from greffon.nn.attention import KeyValues
+from greffon.nn.attention import KVCache
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.masks import PADDING
 
 VOCABULARY = 60
-TINY = Shape(layers=2, width=16, heads=2, feed_forward=32, context=32)
+TINY = Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=32)
 SHAPES = [
     TINY,
     replace(TINY, positions="learned", norm="rms", activation="swiglu"),
@@ -107,12 +107,12 @@ def test_reading_on_equals_reading_at_once(shape: Shape) -> None:
     body = make(shape)
     tokens = torch.randint(VOCABULARY, (2, 20))
     whole = body(tokens)
-    memory = body.remember(rows=2, length=20)
+    memory = body.new_cache(rows=2, length=20)
     pieces, start = [], 0
     for size in (7, 1, 1, 4, 7):
         part = tokens[:, start : start + size]
         positions = torch.arange(start, start + size).unsqueeze(0).expand(2, -1)
-        pieces.append(body.read_on(part, memory, torch.ones_like(part), positions))
+        pieces.append(body.decode_step(part, memory, torch.ones_like(part), positions))
         start += size
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=1e-4)
 
@@ -124,7 +124,7 @@ def test_heads_cost_nothing() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), max_size=6))
 def test_what_is_remembered_moves_with_its_row(moves: list[list[int]]) -> None:
-    memory = KeyValues(rows=6, heads=2, length=8, head_width=3, device=torch.device("cpu"))
+    memory = KVCache(rows=6, heads=2, length=8, head_width=3, device=torch.device("cpu"))
     keys, values = torch.zeros(6, 2, 0, 3), torch.zeros(6, 2, 0, 3)
     for chosen in [[0, 1, 2, 3, 4, 5], *moves]:
         rows = torch.tensor([row % len(keys) for row in chosen][: len(keys)])

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from greffon.nn import cross_entropy
-from greffon.nn.cross_entropy import Turn, summed_cross_entropy
+from greffon.nn.cross_entropy import MicroBatch, summed_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -69,12 +69,14 @@ def test_turns_of_a_step_hand_over_one_gradient(has_bias: bool) -> None:
         for i, (part, wanted) in enumerate(parts):
             assert weight.grad is None, "the gradient comes with the last turn"
             own = part.clone().requires_grad_()
-            (summed_cross_entropy(own, weight, offset, wanted, 0.0, Turn(i, len(parts))) / 30).backward()
+            (summed_cross_entropy(own, weight, offset, wanted, 0.0, MicroBatch(i, len(parts))) / 30).backward()
             grads.append(own.grad)
         return [torch.cat(grads), *(leaf.grad for leaf in leaves)]
 
     whole = step([30])
-    summed_cross_entropy(hidden, weight, offset, targets, 0.0, Turn(0, 3)).backward()  # a step that was broken off
+    summed_cross_entropy(
+        hidden, weight, offset, targets, 0.0, MicroBatch(0, 3)
+    ).backward()  # a step that was broken off
     for one, other in zip(whole, step([7, 20, 3]), strict=True):
         torch.testing.assert_close(one, other)
 

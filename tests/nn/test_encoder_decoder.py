@@ -15,13 +15,13 @@ from greffon.nn.masks import PADDING, square
 from greffon.nn.positions import sinusoids
 
 VOCABULARY = 60
-TINY = Shape(layers=2, width=16, heads=2, feed_forward=32, context=40)
+TINY = Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=40)
 PAPER = replace(TINY, positions="sinusoidal", norm_place="post", bias=True, activation="relu")
 SHAPES = [
     TINY,
     PAPER,
     replace(TINY, positions="learned", norm="rms", activation="swiglu"),
-    replace(PAPER, norm_place="pre", tied=False),
+    replace(PAPER, norm_place="pre", tie_embeddings=False),
 ]
 
 
@@ -135,7 +135,7 @@ def test_reading_on_equals_reading_at_once_with_beams_that_share_their_source(sh
     documents[0, 5:] = PADDING
     targets = rows(6, 9)  # three beams for each of two sentences
     whole = body(source.repeat_interleave(3, dim=0), targets, documents.repeat_interleave(3, dim=0))
-    memory = body.remember(body.encode(source, documents), beams=3, length=9)
+    memory = body.new_cache(body.encode(source, documents), beams=3, length=9)
     assert all(len(keys) == 2 for keys, _ in memory.source.layers), "the source is not copied for each beam"
     order = torch.tensor([2, 0, 1, 5, 3, 4])
     for step in range(9):
@@ -145,7 +145,7 @@ def test_reading_on_equals_reading_at_once_with_beams_that_share_their_source(sh
         if step == 6:
             memory.take_sentences(torch.tensor([1]), torch.tensor([3, 4, 5]))
             targets, whole = targets[3:], whole[3:]
-        found = body.read_on(targets[:, step : step + 1], memory)
+        found = body.decode_step(targets[:, step : step + 1], memory)
         torch.testing.assert_close(found[:, 0], whole[:, step], atol=1e-5, rtol=1e-4)
 
 

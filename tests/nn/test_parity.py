@@ -33,14 +33,14 @@ def copy_into_torch(body: Body, encoder: nn.TransformerEncoder) -> None:
 def test_equals_torch_transformer_encoder(place: str, activation: str) -> None:
     torch.manual_seed(0)
     shape = replace(lab().shape, norm_place=place, activation=activation, dropout=0.0)
-    body = Decoder(shape, vocabulary=100).eval()
+    body = Decoder(shape, vocab_size=100).eval()
     with torch.no_grad():
         for p in body.parameters():  # norms and biases too, so that a forgotten one shows
             p.add_(0.1 * torch.randn_like(p))
     layer = nn.TransformerEncoderLayer(
-        shape.width,
+        shape.hidden_size,
         shape.heads,
-        shape.feed_forward,
+        shape.intermediate_size,
         dropout=0.0,
         activation=activation,
         batch_first=True,
@@ -50,7 +50,7 @@ def test_equals_torch_transformer_encoder(place: str, activation: str) -> None:
     encoder = nn.TransformerEncoder(layer, shape.layers, norm=final, enable_nested_tensor=False).eval()
     copy_into_torch(body, encoder)
     tokens = torch.randint(100, (3, 40))
-    x = body.embedding(tokens) * math.sqrt(shape.width) + sinusoids(40, shape.width)
+    x = body.embedding(tokens) * math.sqrt(shape.hidden_size) + sinusoids(40, shape.hidden_size)
     with torch.no_grad():
         theirs = encoder(x, mask=~square(40))
         torch.testing.assert_close(body(tokens), theirs, atol=1e-5, rtol=1e-5)
@@ -59,14 +59,16 @@ def test_equals_torch_transformer_encoder(place: str, activation: str) -> None:
 def test_encoder_equals_torch_transformer_encoder_without_a_mask() -> None:
     torch.manual_seed(0)
     shape = replace(lab().shape, dropout=0.0)
-    body = Encoder(shape, vocabulary=100).eval()
-    layer = nn.TransformerEncoderLayer(shape.width, shape.heads, shape.feed_forward, dropout=0.0, batch_first=True)
+    body = Encoder(shape, vocab_size=100).eval()
+    layer = nn.TransformerEncoderLayer(
+        shape.hidden_size, shape.heads, shape.intermediate_size, dropout=0.0, batch_first=True
+    )
     encoder = nn.TransformerEncoder(layer, shape.layers, enable_nested_tensor=False).eval()
     copy_into_torch(body, encoder)
     tokens = torch.randint(100, (3, 40))
     documents = torch.ones_like(tokens)
     documents[1, 25:] = PADDING
-    x = body.embedding(tokens) * math.sqrt(shape.width) + sinusoids(40, shape.width)
+    x = body.embedding(tokens) * math.sqrt(shape.hidden_size) + sinusoids(40, shape.hidden_size)
     with torch.no_grad():
         theirs = encoder(x, src_key_padding_mask=documents == PADDING)
         real = documents != PADDING
@@ -79,10 +81,10 @@ def test_encoder_equals_bert_layers() -> None:
 
     torch.manual_seed(0)
     shape = Shape(
-        layers=3, width=32, heads=4, feed_forward=64, activation="gelu", norm_place="post", positions="learned",
-        bias=True, tied=False, context=24, segments=2,
+        layers=3, hidden_size=32, heads=4, intermediate_size=64, activation="gelu", norm_place="post",
+        positions="learned", bias=True, tie_embeddings=False, context=24, segments=2,
     )  # fmt: skip
-    body = Encoder(shape, vocabulary=50).eval()
+    body = Encoder(shape, vocab_size=50).eval()
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, max_position_embeddings=24, layer_norm_eps=1e-5,
@@ -118,7 +120,7 @@ def test_encoder_equals_bert_layers() -> None:
 
 def test_rotary_attention_depends_on_distance_alone() -> None:
     torch.manual_seed(1)
-    body = Decoder(Shape(layers=2, width=32, heads=2, feed_forward=64, context=64), vocabulary=50).eval()
+    body = Decoder(Shape(layers=2, hidden_size=32, heads=2, intermediate_size=64, context=64), vocab_size=50).eval()
     tokens = torch.randint(50, (2, 12))
     here = body(tokens)
     further = body(tokens, positions=torch.arange(12).unsqueeze(0) + 37)

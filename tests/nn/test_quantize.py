@@ -13,11 +13,24 @@ from greffon.nn.body import Decoder
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
-from greffon.nn.quantize import FEW, LARGE, VAST, Halved, Packed, Rounded, can_halve, can_pack, can_round, pack_maps
+from greffon.nn.quantize import (
+    FEW,
+    LARGE,
+    VAST,
+    Fp16Linear,
+    Int8Linear,
+    PrepackedLinear,
+    can_prepack,
+    can_quantize_int8,
+    can_use_fp16,
+    prepack_linears,
+)
 
-here = pytest.mark.skipif(not can_pack(torch.zeros(LARGE, 1)), reason="this PyTorch comes without oneDNN")
-halves = pytest.mark.skipif(not can_halve(torch.zeros(VAST, 1)), reason="this PyTorch cannot read half precision fast")
-rounds = pytest.mark.skipif(not can_round(), reason="this PyTorch cannot multiply 8-bit integers")
+here = pytest.mark.skipif(not can_prepack(torch.zeros(LARGE, 1)), reason="this PyTorch comes without oneDNN")
+halves = pytest.mark.skipif(
+    not can_use_fp16(torch.zeros(VAST, 1)), reason="this PyTorch cannot read half precision fast"
+)
+rounds = pytest.mark.skipif(not can_quantize_int8(), reason="this PyTorch cannot multiply 8-bit integers")
 MAPS = {
     "width": st.integers(1, 40),
     "outputs": st.integers(1, 300),
@@ -31,33 +44,33 @@ MAPS = {
 def test_equals_linear(rows: int, width: int, outputs: int, bias: bool, seed: int) -> None:
     torch.manual_seed(seed)
     x, weight, added = torch.randn(rows, width), torch.randn(outputs, width), torch.randn(outputs) if bias else None
-    found = Packed(weight, added)(x)
+    found = PrepackedLinear(weight, added)(x)
     torch.testing.assert_close(found, F.linear(x, weight, added), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(Packed(weight, added)(x.unsqueeze(0))[0], found)
+    torch.testing.assert_close(PrepackedLinear(weight, added)(x.unsqueeze(0))[0], found)
 
 
 @here
 def test_only_large_maps_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantize, "LARGE", 200)
     maps = nn.Sequential(nn.Linear(10, 19), nn.Sequential(nn.Linear(10, 20)), nn.LayerNorm(300))
-    pack_maps(maps)
-    assert [type(part) for part in (maps[0], maps[1][0], maps[2])] == [nn.Linear, Packed, nn.LayerNorm]
+    prepack_linears(maps)
+    assert [type(part) for part in (maps[0], maps[1][0], maps[2])] == [nn.Linear, PrepackedLinear, nn.LayerNorm]
 
 
 def test_nothing_changes_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantize, "LARGE", 1)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     head = VocabularyHead(8, 30)
-    head.pack()
+    head.prepack()
     assert head.packed is None
-    assert not can_pack(head.weight)
+    assert not can_prepack(head.weight)
 
 
 @here
 @pytest.mark.parametrize("activation", ["relu", "swiglu"])
 def test_a_packed_model_computes_the_same(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantize, "LARGE", 1)
-    shape = Shape(layers=2, width=16, heads=2, feed_forward=32, context=24, activation=activation)
+    shape = Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=24, activation=activation)
     tokens = torch.randint(40, (3, 11))
     for kind in (Decoder, EncoderDecoder):
         torch.manual_seed(0)
@@ -66,11 +79,11 @@ def test_a_packed_model_computes_the_same(activation: str, monkeypatch: pytest.M
         inputs = (tokens, tokens) if kind is EncoderDecoder else (tokens,)
         with torch.inference_mode():
             before = model.head(model.body(*inputs))
-            model.pack()
+            model.prepack()
             after = model.head(model.body(*inputs))
         laid_out = model.head.panels if kind is EncoderDecoder else [model.head.packed]
-        assert [type(part) for part in laid_out] == [Packed]
-        assert any(isinstance(part, Packed) for part in model.body.modules())
+        assert [type(part) for part in laid_out] == [PrepackedLinear]
+        assert any(isinstance(part, PrepackedLinear) for part in model.body.modules())
         assert model.head.weight is model.body.embedding.weight  # lookups still read the plain matrix
         torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-5)
 
@@ -82,7 +95,7 @@ def test_the_highest_logits_of_half_a_matrix_are_exact(
 ) -> None:
     torch.manual_seed(seed)
     x, weight, added = torch.randn(rows, width), torch.randn(outputs, width), torch.randn(outputs) if bias else None
-    found, wanted = Halved(weight, added)(x), F.linear(x, weight, added)
+    found, wanted = Fp16Linear(weight, added)(x), F.linear(x, weight, added)
     torch.testing.assert_close(found, wanted, atol=0.02, rtol=0.002)
     # A token may only miss the highest ones where another is as high as half precision can tell.
     highest = wanted.topk(min(quantize.EXACT // 2, outputs)).indices
@@ -94,7 +107,7 @@ def test_a_vast_head_is_halved_for_a_few_rows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(quantize, "VAST", 8 * 300)
     small, vast = VocabularyHead(8, 299), VocabularyHead(8, 300)
     for head in (small, vast):
-        head.pack()
+        head.prepack()
     assert small.halved is None
     assert vast.halved is not None
     monkeypatch.setattr(quantize, "EXACT", 1)
@@ -109,7 +122,7 @@ def test_nothing_is_halved_where_the_library_is_missing(monkeypatch: pytest.Monk
     monkeypatch.setattr(quantize, "VAST", 1)
     monkeypatch.setattr(quantize, "ENGINES", ())
     head = VocabularyHead(8, 30)
-    head.pack()
+    head.prepack()
     assert head.halved is None
 
 
@@ -119,24 +132,24 @@ def test_whole_numbers_are_off_by_half_a_step_each(rows: int, width: int, output
     torch.manual_seed(seed)
     x, weight, added = torch.randn(rows, width), torch.randn(outputs, width), torch.randn(outputs) if bias else None
     x[0] = 0
-    found = Rounded(weight, added)(x)
+    found = Int8Linear(weight, added)(x)
     largest = x.abs().amax(dim=1, keepdim=True) * weight.abs().amax(dim=1)
     off = (found - F.linear(x, weight, added)).abs()
     assert (off <= width * largest * (1 / 126 + 1 / 254 + 1 / (4 * 63 * 127)) + 1e-4).all()
     assert torch.equal(found[0], torch.zeros(outputs) if added is None else added)
-    assert torch.equal(Rounded(weight, added)(x.unsqueeze(0))[0], found)
-    assert torch.equal(Rounded(weight, added)(x[-1:])[0], found[-1])
+    assert torch.equal(Int8Linear(weight, added)(x.unsqueeze(0))[0], found)
+    assert torch.equal(Int8Linear(weight, added)(x[-1:])[0], found[-1])
 
 
 @rounds
 def test_a_body_in_whole_numbers_computes_nearly_the_same() -> None:
     torch.manual_seed(0)
-    shape = Shape(layers=2, width=64, heads=2, feed_forward=128, context=24)
+    shape = Shape(layers=2, hidden_size=64, heads=2, intermediate_size=128, context=24)
     model = Model(Decoder(shape, 40), VocabularyHead(64, 40)).eval()
     tokens = torch.randint(40, (3, 11))
     with torch.no_grad():
         wanted = model(tokens)
-        model.round()
+        model.quantize_int8()
         found = model(tokens)
     assert not torch.equal(found, wanted)
     assert (found - wanted).norm() / wanted.norm() < 0.05
@@ -144,8 +157,8 @@ def test_a_body_in_whole_numbers_computes_nearly_the_same() -> None:
 
 WAYS = {
     "plain": lambda head: None,
-    "packed": partial(VocabularyHead.pack, panels=True),
-    "rounded": VocabularyHead.round,
+    "packed": partial(VocabularyHead.prepack, panels=True),
+    "rounded": VocabularyHead.quantize_int8,
 }
 
 
@@ -180,7 +193,7 @@ def test_the_highest_of_a_few_rows_are_read_in_half_precision(monkeypatch: pytes
     head, x = VocabularyHead(8, 90), torch.randn(FEW + 1, 8)
     with torch.inference_mode():
         exact = F.linear(x, head.weight, head.bias)
-        head.pack(panels=True)
+        head.prepack(panels=True)
         for rows in (x, x[:FEW]):
             values, tokens, total = head.highest(rows, 3)
             torch.testing.assert_close(values, exact[: len(rows)].topk(3).values)

@@ -37,7 +37,7 @@ def test_targets_are_the_next_tokens_of_the_same_document(documents: list[list[i
 
 def test_loss_is_that_of_each_document_alone() -> None:
     torch.manual_seed(0)
-    body = Decoder(Shape(layers=2, width=16, heads=2, feed_forward=32, context=12), 40)
+    body = Decoder(Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=12), 40)
     model = Model(body, VocabularyHead(16, 40))
     documents = [[5, 6, 7], [8], [9, 10]]
     packed = CAUSAL.score(model, CAUSAL.batch([window(*documents)]))

@@ -26,7 +26,7 @@ from greffon.objectives.masked import Masked, Roles
 NAMES = Roles(pad=0, start=1, end=2, cls=3, sep=4, mask=5)
 VOCABULARY = 60
 LENGTH = 24
-SHAPE = Shape(layers=2, width=16, heads=2, feed_forward=32, context=LENGTH, segments=2)
+SHAPE = Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=LENGTH, segments=2)
 
 
 def masked(rate: float = 0.15, words: Words | None = None, length: int = LENGTH) -> Masked:
@@ -93,7 +93,7 @@ def test_words_are_hidden_whole(french: Tokenizer, words: list[str]) -> None:
     assert "".join(parts) == " ".join(words)
     for part in parts:  # no piece is a torn word: letters never stand on both sides of a cut
         assert len(part.split()) == 1
-    objective = Masked.over(french, 64, Masking(mask_rate=0.5, whole_words=True))
+    objective = Masked.over(french, 64, Masking(mask_rate=0.5, whole_word_masking=True))
     chosen = (objective.batch([ids], generator(0, "mask")).targets != IGNORE)[0, : len(ids)].numpy()
     for part in np.split(chosen[: min(len(ids), 64)], np.flatnonzero(begins[:64])[1:]):
         assert part.all() or not part.any()
@@ -156,7 +156,7 @@ def test_pairs_are_laid_out_with_segments(sizes: list[tuple[int, int]], seed: in
     targets = batch.targets[0].numpy()
     plain = np.where(targets != IGNORE, targets, batch.tokens[0].numpy())
     assert plain.tolist() == expected.tolist()
-    assert batch.documents[0].tolist() == ([*numbers] + [PADDING] * LENGTH)[:LENGTH]
+    assert batch.document_ids[0].tolist() == ([*numbers] + [PADDING] * LENGTH)[:LENGTH]
     assert batch.pairs.segments[0].tolist() == ([*segments] + [0] * LENGTH)[:LENGTH]
     for place in batch.pairs.places.tolist():
         assert expected[place] == NAMES.cls
@@ -176,8 +176,8 @@ def test_the_loss_is_that_of_each_document_alone() -> None:
     batch = objective.batch([window(random, 6, 9, 3)], random)
     score = objective.score(net, batch)
     total = 0.0
-    for number in batch.documents.unique():
-        inside = batch.documents[0] == number
+    for number in batch.document_ids.unique():
+        inside = batch.document_ids[0] == number
         if number == PADDING or not inside.any():
             continue
         logits = net(batch.tokens[:, inside])[0]
@@ -192,13 +192,13 @@ def test_pairs_add_a_loss_of_their_own() -> None:
     row = [Pair(random.integers(6, 60, 5), random.integers(6, 60, 4), follows) for follows in (True, False)]
     batch = objective.pair_batch([row], random)
     score = objective.score(net, batch)
-    assert score.beside is not None
+    assert score.auxiliary is not None
     first = net.body(batch.tokens[:, :12], None, None, batch.pairs.segments[:, :12])[:, 0]
     second = net.body(batch.tokens[:, 12:], None, None, batch.pairs.segments[:, 12:])[:, 0]
     logits = net.head.pair(torch.cat((first, second)))
     wanted = F.cross_entropy(logits, torch.tensor([1, 0]), reduction="sum")
-    torch.testing.assert_close(score.beside.loss, wanted, atol=1e-5, rtol=1e-5)
-    assert score.beside.count == 2
+    torch.testing.assert_close(score.auxiliary.loss, wanted, atol=1e-5, rtol=1e-5)
+    assert score.auxiliary.count == 2
 
 
 def test_the_gist_of_a_document_is_told_from_its_own_mean_alone() -> None:
@@ -211,7 +211,7 @@ def test_the_gist_of_a_document_is_told_from_its_own_mean_alone() -> None:
     batch = objective.batch([window(random, 6, 9, 3), window(random, 2, 11)], random)
     score = objective.score(net, batch)
     total = 0.0
-    for row, documents in enumerate(batch.documents):
+    for row, documents in enumerate(batch.document_ids):
         for number in documents.unique():
             inside = documents == number
             if number == PADDING:
@@ -222,8 +222,8 @@ def test_the_gist_of_a_document_is_told_from_its_own_mean_alone() -> None:
             total += F.cross_entropy(
                 logits.expand(len(targets), -1), targets, ignore_index=IGNORE, reduction="sum"
             ).item()
-    assert score.beside.loss.item() == pytest.approx(total, rel=1e-5)
-    assert score.beside.count == batch.count == batch.beside
+    assert score.auxiliary.loss.item() == pytest.approx(total, rel=1e-5)
+    assert score.auxiliary.count == batch.count == batch.auxiliary_count
     torch.testing.assert_close(score.loss, objective.score(model(), batch).loss)
 
 

@@ -268,7 +268,7 @@ def test_what_cannot_be_extrapolated(tiny: TinyRuns) -> None:
 
 def test_curves_are_the_logged_ones(tiny: TinyRuns) -> None:
     figure = greffon.curves_figure([tiny.causal, tiny.classifier])
-    held = [entry["held_out"]["loss"] for entry in tiny.causal.metrics() if "held_out" in entry]
+    held = [entry["valid"]["loss"] for entry in tiny.causal.metrics() if "valid" in entry]
     assert figure.axes[0].lines[1].get_ydata().tolist() == held
     assert labels_of(figure) == [("step", "loss (nats)"), ("step", "held-out accuracy (%)")]
     assert {"causal", "classifier"} <= set(words_of(figure))

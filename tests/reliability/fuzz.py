@@ -27,7 +27,7 @@ from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
-from greffon.training.optim import make_optimisers, state_tensors
+from greffon.training.optim import make_optimizers, state_tensors
 from greffon.training.trainer import _restore, _Standing, environment
 
 HANG_SECONDS = 600.0  # of a machine that may be busy with other things
@@ -125,7 +125,7 @@ SENTENCES = [f"Le livre numéro {i} est {'beau' if i % 2 else 'long'} ; « voil�
 def targets(folder: Path) -> dict[str, Target]:
     """Lay out a sound run and sound texts, and say how each file of them is loaded."""
     tokenizer = Tokenizer.train(SENTENCES, 300)
-    shape = Shape(layers=1, width=8, heads=2, feed_forward=8, context=16)
+    shape = Shape(layers=1, hidden_size=8, heads=2, intermediate_size=8, context=16)
     recipe = Recipe("causal", "compact", shape, Training(steps=5), Data(), 300)
     run = Run.create(folder / "run", recipe)
     run.adopt(tokenizer)
@@ -133,10 +133,10 @@ def targets(folder: Path) -> dict[str, Target]:
     for step in range(4):
         run.log({"step": step, "loss": 1.5, "seconds": 0.5 * step})
     model = make_model(run.recipe)
-    optimisers = make_optimisers(model, run.recipe.training)
+    optimizers = make_optimizers(model, run.recipe.training)
     right = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
     tensors = {f"model/{name}": tensor for name, tensor in right.items()}
-    tensors |= {f"optimiser/{name}": t for name, t in state_tensors(model, optimisers).items()}
+    tensors |= {f"optimizer/{name}": t for name, t in state_tensors(model, optimizers).items()}
     standing = asdict(replace(_Standing(), step=3, best={"loss": 1.5, "step": 3}))
     run.save_checkpoint(3, tensors, {**standing, "data": "x", "environment": environment()})
     checkpoint = next((run.path / "checkpoints").iterdir())
@@ -163,7 +163,7 @@ def targets(folder: Path) -> dict[str, Target]:
         with torch.no_grad():
             for p in model.parameters():
                 p.zero_()
-        assert _restore(Run.open(run.path), model, optimisers, lambda message: None).step >= 0
+        assert _restore(Run.open(run.path), model, optimizers, lambda message: None).step >= 0
         same(model)
 
     def load_metrics() -> None:

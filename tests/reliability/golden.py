@@ -21,7 +21,7 @@ from greffon.objectives.classify import Classify
 from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.seq2seq import Seq2Seq
 from greffon.training.loop import fit
-from greffon.training.optim import make_optimisers
+from greffon.training.optim import make_optimizers
 
 PLAIN = {
     "OMP_NUM_THREADS": "1",
@@ -45,7 +45,7 @@ def losses(name: str, objective: str) -> list[str]:
     preset = PRESETS[name]()
     shape = dataclasses.replace(preset.shape, context=LENGTH, dropout=0.1)
     base = preset.finetuning if objective == "classify" else preset.training
-    recipe = Recipe(objective, name, shape, dataclasses.replace(base, steps=100, rows=ROWS), Data(), VOCABULARY)
+    recipe = Recipe(objective, name, shape, dataclasses.replace(base, steps=100, batch_size=ROWS), Data(), VOCABULARY)
     if objective == "classify":
         body = "decoder" if "causal" in preset.objectives else "encoder"
         recipe = dataclasses.replace(recipe, body=body, graft=preset.graft, labels=("no", "yes"))
@@ -86,7 +86,7 @@ def losses(name: str, objective: str) -> list[str]:
         return [batch(texts, random)]
 
     model = make_model(recipe)
-    steps = fit(model, kind, batches, make_optimisers(model, recipe.training), recipe.training)
+    steps = fit(model, kind, batches, make_optimizers(model, recipe.training), recipe.training)
     return [step.loss.hex() for step in itertools.islice(steps, FEWER.get(name, STEPS))]
 
 

@@ -32,7 +32,20 @@ PLACES = {
     "evaluation": ("greffon.training.trainer", "_evaluate"),
     "tokenizer": ("greffon.training.trainer", "prepare_tokenizer"),
 }
-TINY = ["--layers", "1", "--width", "16", "--heads", "2", "--feed-forward", "32", "--context", "24", "--dropout", "0.1"]
+TINY = [
+    "--layers",
+    "1",
+    "--hidden-size",
+    "16",
+    "--heads",
+    "2",
+    "--intermediate-size",
+    "32",
+    "--context",
+    "24",
+    "--dropout",
+    "0.1",
+]
 SECONDS = 1200.0  # of a machine that may be busy with other things
 
 
@@ -131,12 +144,14 @@ class Stage:
         """The command of each kind of training."""
         here, run = str(self.folder), ["--out", str(out)]
         pretrain = ["pretrain", "--steps", "60", "--evaluate-every", "12", *TINY, *run]
-        graft = ["--train", f"{here}/train.csv", "--rows", "6", "--dropout", "0.1"]
+        graft = ["--train", f"{here}/train.csv", "--batch-size", "6", "--dropout", "0.1"]
         return {
-            "causal": [*pretrain, f"{here}/corpus.txt", "--vocabulary", "320", "--rows", "4"],
-            "masked": [*pretrain, f"{here}/corpus.txt", "--objective", "masked", "--vocabulary", "320", "--rows", "4"],
+            "causal": [*pretrain, f"{here}/corpus.txt", "--vocab-size", "320", "--batch-size", "4"],
+            "masked": [*pretrain, f"{here}/corpus.txt", "--objective", "masked", "--vocab-size", "320",
+                       "--batch-size", "4"],
             "seq2seq": [*pretrain, "--objective", "seq2seq", "--source", f"{here}/source.txt", "--target",
-                        f"{here}/target.txt", "--vocabulary", "320", "--batch-tokens", "96", "--average", "3"],
+                        f"{here}/target.txt", "--vocab-size", "320", "--batch-tokens", "96",
+                        "--average-checkpoints", "3"],
             "finetune": ["finetune", f"{here}/causal", *graft, "--epochs", "5", *run],
             "compare": ["compare", f"{here}/causal", *graft, "--epochs", "12", "--jobs", "2", *run],
         }[kind]  # fmt: skip
@@ -215,7 +230,7 @@ class Stage:
                 found.kills.append(f"{kind.name} after {wanted} steps of all arms")
             time.sleep(1.0)  # the others have heard of it
             for arm, reached in self._arms(out).items():
-                if (arm / "chances.json").exists():
+                if (arm / "probabilities.json").exists():
                     status = (arm / "model.safetensors").stat()
                     kept[arm] = (status.st_ino, status.st_mtime_ns)
                 else:
@@ -223,7 +238,7 @@ class Stage:
         self.finish([*self.words("compare", out), *seeds])
         for arm in self._arms(whole):
             other = out / arm.relative_to(whole)
-            for name in ("model.safetensors", "chances.json"):
+            for name in ("model.safetensors", "probabilities.json"):
                 if (arm / name).read_bytes() != (other / name).read_bytes():
                     found.mismatches.append(f"{arm.relative_to(whole)}/{name}")
             wanted_losses, found_losses = (fingerprint(Run.open(path))["losses"] for path in (arm, other))
@@ -270,12 +285,12 @@ class Stage:
 
 
 def fingerprint(run: Run) -> dict[str, Any]:
-    """All that must come out the same: losses, scores, weights, and the last checkpoint with its optimisers."""
+    """All that must come out the same: losses, scores, weights, and the last checkpoint with its optimizers."""
     metrics = run.metrics()
     state = run.checkpoint_state
     return {
         "losses": {e["step"]: e["loss"].hex() for e in metrics if "loss" in e},
-        "scores": {e["step"]: {k: v.hex() for k, v in e["held_out"].items()} for e in metrics if "held_out" in e},
+        "scores": {e["step"]: {k: v.hex() for k, v in e["valid"].items()} for e in metrics if "valid" in e},
         "weights": hashlib.sha256((run.path / "model.safetensors").read_bytes()).hexdigest(),
         "checkpoint": {name: state.get(name) for name in ("step", "sha256", "best", "stale", "data", "health")},
         "finished": run.finished,

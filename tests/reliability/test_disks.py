@@ -40,7 +40,7 @@ def test_a_full_disk_ends_in_a_sentence_and_resuming_is_bit_for_bit(
     capsys.readouterr()
     with disk(tmp_path / "disk", kilobytes=400) as small:
         run = small / "run"
-        words = ["pretrain", corpus, "--out", run, "--steps", "12", "--evaluate-every", "4", "--vocabulary", "300"]
+        words = ["pretrain", corpus, "--out", run, "--steps", "12", "--evaluate-every", "4", "--vocab-size", "300"]
 
         def fill_up(*arguments: Any, **more: Any) -> Any:
             for made in fit(*arguments, **more):
@@ -74,10 +74,10 @@ def test_a_read_only_directory_ends_in_a_sentence(
         before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
         subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
         for words in (
-            ["resume", run.path, "--more", "3"],
+            ["resume", run.path, "--extra-steps", "3"],
             ["pretrain", corpus, "--out", small / "new", "--steps", "2"],
         ):
             assert command([str(word) for word in words]) == 1
             assert "Read-only file system" in capsys.readouterr().err
-        assert greffon.generate(run.path, "Bonjour", tokens=2).tokens <= 2
+        assert greffon.generate(run.path, "Bonjour", max_new_tokens=2).tokens <= 2
         assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before

@@ -34,7 +34,7 @@ def test_a_checkpoint_knows_where_training_stands_and_on_what_data(corpus: Path,
     assert state["stale"] in range(9)
     assert state["health"]["learned"] == 12
     names = {key.partition("/")[0] for key in run.load_checkpoint()[1]}
-    assert names == {"model", "optimiser"}
+    assert names == {"model", "optimizer"}
 
 
 def test_what_changed_is_said_before_it_goes_on(corpus: Path, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_what_changed_is_said_before_it_goes_on(corpus: Path, tmp_path: Path) ->
     with corpus.open("a", encoding="utf-8") as file:
         file.write("Encore une phrase.\n")
     with pytest.warns(UserWarning, match="the text is not the one this run was trained on"):
-        greffon.resume(run.path, more=2, quiet=True)
+        greffon.resume(run.path, extra_steps=2, quiet=True)
     folder = next((run.path / "checkpoints").iterdir())
     state = json.loads((folder / "state.json").read_text())
     state["environment"] |= {"torch version": "1.0", "threads": 64}
@@ -50,7 +50,7 @@ def test_what_changed_is_said_before_it_goes_on(corpus: Path, tmp_path: Path) ->
 
     (folder / "state.json").write_text(json.dumps(sealed(state)))
     with pytest.warns(UserWarning, match="results may differ") as said:
-        greffon.resume(run.path, more=2, quiet=True)
+        greffon.resume(run.path, extra_steps=2, quiet=True)
     told = " ".join(str(one.message) for one in said)
     assert re.search(r"torch version: 1\.0 before, 2\.\S+ now; results may differ", told)
     assert "threads: 64 before, 1 now" in told
@@ -59,11 +59,13 @@ def test_what_changed_is_said_before_it_goes_on(corpus: Path, tmp_path: Path) ->
 def test_a_finished_run_says_so_also_where_patience_ran_out(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = {"steps": 60, "rate": 1e-12, "matrix_rate": 1e-12, "patience": 2}
+    settings = {"steps": 60, "learning_rate": 1e-12, "muon_learning_rate": 1e-12, "patience": 2}
     run = pretrain(corpus, tmp_path / "run", **settings)
     stopped = run.checkpoint_step
     assert stopped < 60
-    with pytest.raises(UserError, match=rf"finished its 60 steps \(it stopped early, at step {stopped}\); .*--more"):
+    with pytest.raises(
+        UserError, match=rf"finished its 60 steps \(it stopped early, at step {stopped}\); .*--extra-steps"
+    ):
         greffon.resume(run)
     assert command(["show", str(run.path)]) == 0
     assert "(finished)" in capsys.readouterr().out
@@ -73,19 +75,19 @@ def test_a_finished_run_says_so_also_where_patience_ran_out(
     assert greffon.resume(run.path, quiet=True).finished
     assert losses(run) == before
     # To train longer means just that many steps, with new patience.
-    longer = greffon.resume(run.path, more=3, quiet=True)
+    longer = greffon.resume(run.path, extra_steps=3, quiet=True)
     assert longer.checkpoint_step == stopped + 3
     longer.drop_checkpoints()
     with pytest.raises(UserError, match="no checkpoint any more"):
-        greffon.resume(longer, more=3)
+        greffon.resume(longer, extra_steps=3)
 
 
 def test_a_tokenizer_that_the_recipe_does_not_know_yet_is_adopted(corpus: Path, tmp_path: Path) -> None:
-    whole = pretrain(corpus, tmp_path / "whole", vocabulary=900)
-    assert whole.recipe.vocabulary < 900
+    whole = pretrain(corpus, tmp_path / "whole", vocab_size=900)
+    assert whole.recipe.vocab_size < 900
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "save_recipe", lambda run, recipe: (_ for _ in ()).throw(Crash))
-        begun = greffon.training.pretrain.make_recipe([corpus], vocabulary=900, steps=12, evaluate_every=4, **TINY)
+        begun = greffon.training.pretrain.make_recipe([corpus], vocab_size=900, steps=12, evaluate_every=4, **TINY)
         run = Run(tmp_path / "cut", begun)
         run.path.mkdir()
         with pytest.raises(Crash):
@@ -144,7 +146,7 @@ def test_weights_can_be_checked_at_every_moment_of_their_replacement(
 
 
 def test_damage_is_found_wherever_it_is(corpus: Path, tmp_path: Path) -> None:
-    run = pretrain(corpus, tmp_path / "run", average=2)
+    run = pretrain(corpus, tmp_path / "run", average_checkpoints=2)
     folder = next((run.path / "checkpoints").iterdir())
     (run.path / "finished").unlink()
     snapshot = sorted((run.path / "snapshots").glob("*.safetensors"))[0]
@@ -166,7 +168,7 @@ def test_torn_files_are_swept_and_the_same_step_can_be_saved_again(corpus: Path,
     torn = [run.path / ".recipe.json.1.part", run.path / "checkpoints" / ".step-000000009.1.part"]
     torn[0].write_text("{")
     torn[1].mkdir()
-    greffon.resume(run.path, more=1, quiet=True)
+    greffon.resume(run.path, extra_steps=1, quiet=True)
     assert not any(path.exists() for path in torn)
     for value in (1.0, 2.0, 3.0):
         run.save_checkpoint(5, {"model/a": torch.full((2,), value)}, {"stale": 0})
@@ -225,12 +227,12 @@ def test_a_second_process_is_refused_until_the_first_is_gone_even_if_killed(corp
     run = pretrain(corpus, tmp_path / "run", steps=2)
     with another_process_in(run.path) as pid:
         with pytest.raises(UserError, match=f"in use by process {pid}"):
-            greffon.resume(run.path, more=2, quiet=True)
+            greffon.resume(run.path, extra_steps=2, quiet=True)
         with pytest.raises(UserError, match="in use"):
             pretrain(corpus, run.path, force=True)
         assert run.recipe == Run.open(run.path).recipe
-        assert greffon.generate(run.path, "Bonjour", tokens=2)  # readers are welcome
-    assert greffon.resume(run.path, more=2, quiet=True).checkpoint_step == 4
+        assert greffon.generate(run.path, "Bonjour", max_new_tokens=2)  # readers are welcome
+    assert greffon.resume(run.path, extra_steps=2, quiet=True).checkpoint_step == 4
 
 
 def test_a_run_without_weights_is_not_cleared_under_its_process(corpus: Path, tmp_path: Path) -> None:
@@ -289,4 +291,4 @@ def test_a_file_whose_name_is_no_unicode(corpus: Path, tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"caf\xe9.txt")
     shutil.copy(corpus, odd)
     run = pretrain(odd, tmp_path / "run", steps=1)
-    assert greffon.resume(run.path, more=1, quiet=True).checkpoint_step == 2
+    assert greffon.resume(run.path, extra_steps=1, quiet=True).checkpoint_step == 2

@@ -16,7 +16,7 @@ import greffon
 from greffon.core.errors import UserError
 from greffon.runs.run import Run
 from greffon.training.loop import fit
-from greffon.training.spikes import IN_A_ROW, KNOWN, Health
+from greffon.training.spikes import IN_A_ROW, KNOWN, SpikeDetector
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def test_many_in_a_row_stop_at_the_last_good_checkpoint(corpus: Path, tmp_path: 
     said = str(caught.value)
     assert f"{IN_A_ROW} steps in a row" in said
     assert "its last good checkpoint, step 8" in said
-    assert "lower --rate" in said
+    assert "lower --learning-rate" in said
     run = Run.open(tmp_path / "run")
     assert run.checkpoint_step == 8
     assert not run.finished
@@ -107,15 +107,15 @@ def test_many_in_a_row_stop_at_the_last_good_checkpoint(corpus: Path, tmp_path: 
 def test_hard_texts_are_no_spikes_and_spikes_can_be_allowed() -> None:
     training = greffon.Training()
     for factor, skipped in ((4.0, False), (6.0, True)):
-        health = Health()
+        health = SpikeDetector()
         for _ in range(KNOWN):
             assert health.judge(2.0, 0.5, training) == ""
         assert bool(health.judge(factor * 2.0, 0.5, training)) is skipped
-        assert bool(health.judge(2.0, factor * 100 * training.clip, training)) is skipped
-        assert health.judge(factor * 2.0, 1e9, replace(training, spike=0.0)) == ""
-    easy = Health()
+        assert bool(health.judge(2.0, factor * 100 * training.max_grad_norm, training)) is skipped
+        assert health.judge(factor * 2.0, 1e9, replace(training, skip_loss_spikes=0.0)) == ""
+    easy = SpikeDetector()
     for _ in range(50):
         easy.judge(1e-4, 1e-4, training)
     assert easy.judge(3.0, 50.0, training) == ""  # one hard text among easy ones
     with pytest.raises(UserError, match=r"spike is 0\.5"):
-        greffon.Training(spike=0.5)
+        greffon.Training(skip_loss_spikes=0.5)

@@ -22,21 +22,21 @@ from greffon.runs.params import (
     [(100, None, 1_008_100), (100, 2, 988_402), (50_001, None, 21_018_401), (50_001, 2, 10_968_602)],
 )
 def test_founding_figures(vocabulary: int, classes: int | None, total: int) -> None:
-    assert params(preset="lab", vocabulary=vocabulary, classes=classes).total == total
+    assert params(preset="lab", vocab_size=vocabulary, classes=classes).total == total
 
 
 shapes = st.builds(
     Shape,
     layers=st.integers(1, 3),
-    width=st.sampled_from([8, 24]),
+    hidden_size=st.sampled_from([8, 24]),
     heads=st.sampled_from([1, 2, 4]),
-    feed_forward=st.integers(1, 40),
+    intermediate_size=st.integers(1, 40),
     activation=st.sampled_from(["relu", "squared-relu", "gelu", "swiglu"]),
     norm=st.sampled_from(["layer", "rms"]),
     norm_place=st.sampled_from(["pre", "post"]),
     positions=st.sampled_from(["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]),
     bias=st.booleans(),
-    tied=st.booleans(),
+    tie_embeddings=st.booleans(),
     context=st.integers(1, 64),
     embedding_norm=st.booleans(),
     position_offset=st.sampled_from([0, 2]),
@@ -66,7 +66,7 @@ def test_formulas_equal_tensors_of_translators(shape: Shape, vocabulary: int) ->
 
 
 def test_the_base_model_of_the_paper() -> None:
-    found = params(preset="base", vocabulary=37_000)
+    found = params(preset="base", vocab_size=37_000)
     assert found.total == 63_082_496
     counts = {component.name: component.count for component in found.components}
     assert counts["embedding (source and target)"] == 37_000 * 512
@@ -79,8 +79,8 @@ def test_the_base_model_of_the_paper() -> None:
 grafts = st.builds(
     Graft,
     pooling=st.sampled_from(["last", "mean", "mean-max"]),
-    words=st.booleans(),
-    inner=st.sampled_from(["none", "tanh", "relu"]),
+    concat_embeddings=st.booleans(),
+    pooler_activation=st.sampled_from(["none", "tanh", "relu"]),
     class_bias=st.booleans(),
 )
 
@@ -102,12 +102,12 @@ def test_each_formula_works_out_to_its_count(shape: Shape) -> None:
 
 
 def test_heads_appear_nowhere() -> None:
-    shape = Shape(width=240, heads=2)
+    shape = Shape(hidden_size=240, heads=2)
     for heads in (1, 3, 4, 8):
         assert body_components(replace(shape, heads=heads), 100) == body_components(shape, 100)
 
 
-@pytest.mark.parametrize("wrong", [{"vocabulary": 0}, {"classes": 1}, {"preset": "lob"}])
+@pytest.mark.parametrize("wrong", [{"vocab_size": 0}, {"classes": 1}, {"preset": "lob"}])
 def test_bad_questions_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError):
-        params(**({"preset": "lab", "vocabulary": 100} | wrong))
+        params(**({"preset": "lab", "vocab_size": 100} | wrong))

@@ -15,12 +15,12 @@ from greffon.runs.create import room_for
 from greffon.runs.run import Run
 
 RECIPE = Recipe(
-    "causal", "compact", Shape(layers=1, width=8, heads=2, feed_forward=8, context=16), Training(steps=5), Data(), 30
+    "causal", "compact", Shape(layers=1, hidden_size=8, heads=2, intermediate_size=8, context=16), Training(steps=5), Data(), 30
 )
 
 
 def make(path: Path, tied: bool = True) -> Run:
-    run = Run.create(path / "run", replace(RECIPE, shape=replace(RECIPE.shape, tied=tied)))
+    run = Run.create(path / "run", replace(RECIPE, shape=replace(RECIPE.shape, tie_embeddings=tied)))
     run.save_model(make_model(run.recipe), {"loss": 1.5, "step": 3})
     return run
 
@@ -51,7 +51,7 @@ def test_a_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, data: 
 
 def test_checkpoints_come_back_and_old_ones_go(tmp_path: Path) -> None:
     run = make(tmp_path)
-    tensors = {"model/a": torch.randn(3), "optimiser/b": torch.tensor(7.0)}
+    tensors = {"model/a": torch.randn(3), "optimizer/b": torch.tensor(7.0)}
     for step in (4, 12):
         run.save_checkpoint(step, tensors, {"best": {"loss": 2.0}})
     state, found = run.load_checkpoint()
@@ -107,7 +107,7 @@ def test_broken_files_are_named(tmp_path: Path, name: str, content: bytes, said:
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     run = make(tmp_path)
     recipe = json.loads((run.path / "recipe.json").read_text())
-    recipe["shape"]["width"] = 12
+    recipe["shape"]["hidden_size"] = 12
     (run.path / "recipe.json").write_text(json.dumps(recipe))
     with pytest.raises(UserError, match=r"body\.embedding\.weight is \(30, 8\), the recipe says \(30, 12\)"):
         Run.open(run.path).load_model()

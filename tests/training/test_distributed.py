@@ -17,7 +17,15 @@ from greffon.core.errors import UserError
 from greffon.runs.run import Run
 
 HELPERS = Path(__file__).parents[1] / "helpers"
-TINY = {"layers": 1, "width": 16, "heads": 2, "feed_forward": 32, "context": 32, "rows": 3, "warmup": 2}
+TINY = {
+    "layers": 1,
+    "hidden_size": 16,
+    "heads": 2,
+    "intermediate_size": 32,
+    "context": 32,
+    "batch_size": 3,
+    "warmup_steps": 2,
+}
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -65,7 +73,7 @@ def test_every_objective_is_trained_by_two_as_by_one() -> None:
 
 def test_a_run_goes_from_one_process_to_two_and_back(corpus: Path, tmp_path: Path) -> None:
     def pretrain(name: str, **more: object) -> Run:
-        return greffon.pretrain([corpus], out=tmp_path / name, vocabulary=300, steps=5, quiet=True, **TINY, **more)
+        return greffon.pretrain([corpus], out=tmp_path / name, vocab_size=300, steps=5, quiet=True, **TINY, **more)
 
     alone = pretrain("alone")
     shutil.copytree(alone.path, tmp_path / "widened")
@@ -76,9 +84,9 @@ def test_a_run_goes_from_one_process_to_two_and_back(corpus: Path, tmp_path: Pat
     recipes = [json.loads((run.path / "recipe.json").read_text()) for run in (alone, together)]
     assert recipes[0] == recipes[1]
 
-    alone = greffon.resume(alone, more=5, quiet=True)
-    narrowed = greffon.resume(together, more=5, quiet=True)
-    widened = greffon.resume(tmp_path / "widened", more=5, quiet=True, processes=2, shard=True)
+    alone = greffon.resume(alone, extra_steps=5, quiet=True)
+    narrowed = greffon.resume(together, extra_steps=5, quiet=True)
+    widened = greffon.resume(tmp_path / "widened", extra_steps=5, quiet=True, processes=2, fsdp=True)
     for run in (narrowed, widened):
         assert run.checkpoint_step == 10
         assert losses(run) == pytest.approx(losses(alone), abs=1e-4)
@@ -87,7 +95,7 @@ def test_a_run_goes_from_one_process_to_two_and_back(corpus: Path, tmp_path: Pat
 
 
 def test_two_graft_and_classify_as_one(corpus: Path, tmp_path: Path) -> None:
-    body = greffon.pretrain([corpus], out=tmp_path / "body", vocabulary=300, steps=5, quiet=True, **TINY)
+    body = greffon.pretrain([corpus], out=tmp_path / "body", vocab_size=300, steps=5, quiet=True, **TINY)
     labelled = tmp_path / "labelled.csv"
     labelled.write_text(
         "text,label\n" + "".join(f"Un livre {'bon' if i % 3 else 'nul'} {i},{i % 2}\n" for i in range(40))
@@ -97,13 +105,13 @@ def test_two_graft_and_classify_as_one(corpus: Path, tmp_path: Path) -> None:
         out = tmp_path / name
         return greffon.finetune(body, train=labelled, out=out, epochs=2, dropout=0.0, quiet=True, **more)
 
-    pairs = [("shard", {"shard": True}, {}), ("pushed", {}, {"adversarial": 1.0})]
+    pairs = [("shard", {"fsdp": True}, {}), ("pushed", {}, {"adversarial_epsilon": 1.0})]
     for name, how, settings in pairs:
         alone, together = finetune(f"{name}-1", **settings), finetune(f"{name}-2", processes=2, **how, **settings)
         assert losses(together) == pytest.approx(losses(alone), abs=1e-4)
         assert together.scores == pytest.approx(alone.scores, abs=1e-4)
-    with pytest.raises(UserError, match="--adversarial does not go with --shard"):
-        finetune("both", processes=2, shard=True, adversarial=1.0)
+    with pytest.raises(UserError, match="--adversarial-epsilon does not go with --fsdp"):
+        finetune("both", processes=2, fsdp=True, adversarial_epsilon=1.0)
     assert not (tmp_path / "both").exists()
 
 
@@ -111,13 +119,13 @@ def test_a_mistake_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
     text = tmp_path / "one.txt"
     text.write_text("Un seul document.\n")
     with pytest.raises(UserError, match="holds a single document"):
-        greffon.pretrain([text], out=tmp_path / "run", vocabulary=300, steps=3, processes=2, quiet=True, **TINY)
+        greffon.pretrain([text], out=tmp_path / "run", vocab_size=300, steps=3, processes=2, quiet=True, **TINY)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"processes": 0}, "choose 1 or more"), ({"shard": True}, "add --processes N")],
+    [({"processes": 0}, "choose 1 or more"), ({"fsdp": True}, "add --processes N")],
 )
 def test_settings_that_cannot_be_are_refused(
     corpus: Path, tmp_path: Path, settings: dict[str, object], said: str
@@ -129,7 +137,7 @@ def test_settings_that_cannot_be_are_refused(
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_both_and_saves(number: int, code: int, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "cut"
-    words = [sys.executable, "-m", "greffon", "pretrain", corpus, "--vocabulary", "300", "--steps", "20000", *FLAGS]
+    words = [sys.executable, "-m", "greffon", "pretrain", corpus, "--vocab-size", "300", "--steps", "20000", *FLAGS]
     process = subprocess.Popen(
         [*words, "--out", out, "--processes", "2"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     )
@@ -151,7 +159,7 @@ def worker_of(launcher: int, rank: int) -> int:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 def test_after_a_killed_process_torchrun_goes_on_from_the_last_checkpoint(corpus: Path, tmp_path: Path) -> None:
     steps, out = 60, tmp_path / "run"
-    command = ["pretrain", corpus, "--vocabulary", "300", "--steps", str(steps), "--evaluate-every", "4", *FLAGS]
+    command = ["pretrain", corpus, "--vocab-size", "300", "--steps", str(steps), "--evaluate-every", "4", *FLAGS]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     process = subprocess.Popen(
         [*launcher, "--max-restarts", "1", "-m", "greffon", *command, "--out", out],
@@ -171,7 +179,7 @@ def test_after_a_killed_process_torchrun_goes_on_from_the_last_checkpoint(corpus
     run = Run.open(out)
     assert run.finished
     whole = greffon.pretrain(
-        [corpus], out=tmp_path / "whole", vocabulary=300, steps=steps, evaluate_every=4, quiet=True, **TINY
+        [corpus], out=tmp_path / "whole", vocab_size=300, steps=steps, evaluate_every=4, quiet=True, **TINY
     )
     mine, theirs = losses(run), losses(whole)
     common = mine.keys() & theirs.keys()

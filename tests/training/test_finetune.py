@@ -32,12 +32,12 @@ from greffon.inference.classify import probabilities
 from greffon.nn.body import Decoder
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
-from greffon.nn.quantize import can_round
+from greffon.nn.quantize import can_quantize_int8
 from greffon.runs.run import Run
 from greffon.training.finetune import ADAPTED, check_body, graft_recipe
 from greffon.training.transfer import transfer
 
-TINY = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "context": 32}
+TINY = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 64, "context": 32}
 GOOD = ["superbe", "magnifique", "un régal", "touchant", "brillant"]
 BAD = ["ennuyeux", "raté", "une déception", "lourd", "vide"]
 
@@ -69,17 +69,17 @@ def body(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     text = [e.text for e in labelled(reviews(folder / "more.csv", 600, "more"))]
     (folder / "text.txt").write_text("\n".join(text), encoding="utf-8")
     return greffon.pretrain(
-        [folder / "text.txt"], out=folder / "body", vocabulary=400, steps=60, rows=4, quiet=True, **TINY
+        [folder / "text.txt"], out=folder / "body", vocab_size=400, steps=60, batch_size=4, quiet=True, **TINY
     )
 
 
 def finetune(body: Run, data: Path, out: Path, **more: object) -> Run:
-    given = {"epochs": 4, "quiet": True, "rate": 0.01, "rows": 4, **more}
+    given = {"epochs": 4, "quiet": True, "learning_rate": 0.01, "batch_size": 4, **more}
     return greffon.finetune(body, train=data / "train.csv", valid=data / "valid.csv", out=out, **given)
 
 
 def test_the_graft_says_what_it_copied(body: Run) -> None:
-    model = Model(Decoder(body.recipe.shape, body.recipe.vocabulary), ClassHead(32, 2, pooling="last"))
+    model = Model(Decoder(body.recipe.shape, body.recipe.vocab_size), ClassHead(32, 2, pooling="last"))
     copied = sum(p.numel() for p in body.load_model().body.parameters())
     assert str(transfer(model, body, head=False)) == f"body: {copied:,} parameters copied; head: new, 66"
     for name, p in body.load_model().body.named_parameters():
@@ -87,12 +87,12 @@ def test_the_graft_says_what_it_copied(body: Run) -> None:
 
 
 def test_what_does_not_fit_is_named(body: Run) -> None:
-    shape = greffon.Shape(**{**TINY, "feed_forward": 48})
-    model = Model(Decoder(shape, body.recipe.vocabulary), ClassHead(32, 2, pooling="last"))
+    shape = greffon.Shape(**{**TINY, "intermediate_size": 48})
+    model = Model(Decoder(shape, body.recipe.vocab_size), ClassHead(32, 2, pooling="last"))
     with pytest.raises(UserError, match=r"feed_forward\.up\.weight is \(64, 32\) there and \(48, 32\) here"):
         transfer(model, body, head=False)
     shape = greffon.Shape(**{**TINY, "layers": 1})
-    model = Model(Decoder(shape, body.recipe.vocabulary), ClassHead(32, 2, pooling="last"))
+    model = Model(Decoder(shape, body.recipe.vocab_size), ClassHead(32, 2, pooling="last"))
     with pytest.raises(UserError, match=r"body\.blocks\.1\..* has no place here"):
         transfer(model, body, head=False)
 
@@ -104,7 +104,7 @@ def test_finetuning_learns_and_the_run_can_be_used(
     said = capsys.readouterr().err
     assert "parameters copied; head: new, " in said
     assert run.scores["accuracy"] > 0.9
-    curve = [e["held_out"]["accuracy"] for e in run.metrics() if "held_out" in e]
+    curve = [e["valid"]["accuracy"] for e in run.metrics() if "valid" in e]
     assert len(curve) == 9  # epoch 0 and eight more
     assert run.scores["accuracy"] == max(curve)
     scores = greffon.evaluate(run, data / "test.csv")
@@ -124,7 +124,7 @@ def test_a_text_is_classified_the_same_alone_and_in_company(body: Run, data: Pat
     np.testing.assert_allclose(together[:10], alone, atol=1e-5)
 
 
-@pytest.mark.skipif(not can_round(), reason="this PyTorch cannot multiply 8-bit integers")
+@pytest.mark.skipif(not can_quantize_int8(), reason="this PyTorch cannot multiply 8-bit integers")
 def test_whole_numbers_classify_nearly_the_same(
     body: Run, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,8 +158,8 @@ def test_a_frozen_body_does_not_change(body: Run, data: Path, tmp_path: Path) ->
 def test_a_training_is_told_by_what_was_asked_for_and_what_counts(body: Run, data: Path, tmp_path: Path) -> None:
     recipe = finetune(body, data, tmp_path / "run", epochs=1, layer_decay=0.5).recipe
     told = trained_by(recipe, ["layer_decay"])
-    assert (told["layer_decay"], told["optimiser"], told["pooling"]) == (0.5, "adamw", "mean-max")
-    assert "matrix_rate" not in told  # Muon's, which was not used
+    assert (told["layer_decay"], told["optimizer"], told["pooling"]) == (0.5, "adamw", "mean-max")
+    assert "muon_learning_rate" not in told  # Muon's, which was not used
     assert "seed" not in told
 
 
@@ -179,7 +179,12 @@ def test_adapting_that_does_not_help_is_told(
     body: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     preset = PRESETS[body.recipe.preset]()
-    wild = replace(preset, adaptation=replace(preset.adaptation, rate=10.0, matrix_rate=10.0, steps=10, spike=0.0))
+    wild = replace(
+        preset,
+        adaptation=replace(
+            preset.adaptation, learning_rate=10.0, muon_learning_rate=10.0, steps=10, skip_loss_spikes=0.0
+        ),
+    )
     monkeypatch.setitem(PRESETS, body.recipe.preset, lambda: wild)
     run = greffon.finetune(body, train=data / "train.csv", out=tmp_path / "run", epochs=1, adapt=True)
     assert Run.open(run.path / ADAPTED).scores["step"] == 0
@@ -187,7 +192,7 @@ def test_adapting_that_does_not_help_is_told(
 
 
 def test_gradual_unfreezing_starts_at_the_top(body: Run, data: Path, tmp_path: Path) -> None:
-    run = finetune(body, data, tmp_path / "run", unfreeze=True, epochs=1, layer_decay=0.5)
+    run = finetune(body, data, tmp_path / "run", gradual_unfreezing=True, epochs=1, layer_decay=0.5)
     assert run.recipe.training.unfreeze_every > 0
     before = dict(body.load_model().body.named_parameters())
     changed = {
@@ -202,7 +207,7 @@ def test_adapting_goes_on_pretraining_first(
     run = finetune(body, data, tmp_path / "run", adapt=True, epochs=1)
     adapted = Run.open(run.path / ADAPTED)
     assert adapted.finished
-    losses = [e["held_out"]["loss"] for e in adapted.metrics() if "held_out" in e]
+    losses = [e["valid"]["loss"] for e in adapted.metrics() if "valid" in e]
     assert min(losses) <= losses[0]
     assert Path(run.recipe.origin) == adapted.path.resolve()
 
@@ -237,15 +242,15 @@ def test_fine_tuning_resumes_in_the_middle_of_a_later_epoch(body: Run, data: Pat
 
 def test_early_stopping_waits_for_its_patience(body: Run, data: Path, tmp_path: Path) -> None:
     run = finetune(body, data, tmp_path / "run", epochs=30, patience=2)
-    evaluated = [e["step"] for e in run.metrics() if "held_out" in e]
+    evaluated = [e["step"] for e in run.metrics() if "valid" in e]
     assert evaluated[-1] < run.recipe.training.steps
     assert evaluated.index(run.scores["step"]) == len(evaluated) - 3
     assert run.finished
 
 
 def test_what_cannot_change_is_refused(body: Run, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="width is a fixed part"):
-        finetune(body, data, tmp_path / "a", width=64)
+    with pytest.raises(UserError, match="hidden_size is a fixed part"):
+        finetune(body, data, tmp_path / "a", hidden_size=64)
     with pytest.raises(UserError, match="unknown setting 'poolng'; did you mean 'pooling'"):
         finetune(body, data, tmp_path / "b", poolng="last")
     run = finetune(body, data, tmp_path / "c", epochs=1)
@@ -273,7 +278,7 @@ def test_compare_reports_and_does_not_train_twice(
     def compare(labels: Sequence[int] = (20,)) -> greffon.Comparison:
         return greffon.compare(
             [body], train=data / "train.csv", test=data / "test.csv", out=tmp_path / "verdict",
-            seeds=2, epochs=2, labels=labels, jobs=2, rate=0.01,
+            seeds=2, epochs=2, train_sizes=labels, jobs=2, learning_rate=0.01,
         )  # fmt: skip
 
     made = compare()
@@ -308,12 +313,12 @@ def test_compare_reports_and_does_not_train_twice(
 
     arm = made.path / "arms" / "pretrained" / "seed-0"
     trained = (arm / "model.safetensors").stat().st_mtime_ns
-    (arm / "chances.json").unlink()
+    (arm / "probabilities.json").unlink()
     assert compare().results["arms"]["pretrained"] == results["arms"]["pretrained"]
     assert (arm / "model.safetensors").stat().st_mtime_ns == trained, "a finished training only answers again"
 
     told = results["settings"]["training"]
-    assert (told["rate"], told["optimiser"], told["pooling"]) == (0.01, "adamw", "mean-max")
+    assert (told["learning_rate"], told["optimizer"], told["pooling"]) == (0.01, "adamw", "mean-max")
     compare(labels=())
     assert not (made.path / "labels.png").exists()
     with pytest.raises(UserError, match="holds another comparison"):
@@ -347,7 +352,7 @@ def test_adapting_reads_only_what_the_classifier_learns_from(body: Run, data: Pa
     [
         ({"epochs": 0}, "epochs is 0"),
         ({"epochs": 10**12}, "epochs is 1000000000000"),
-        ({"freeze": True, "unfreeze": True}, "give one of them"),
+        ({"freeze": True, "gradual_unfreezing": True}, "give one of them"),
     ],
 )
 def test_impossible_wishes_are_refused(
@@ -421,9 +426,9 @@ def test_runs_share_a_scratch_arm_only_if_it_would_be_the_same_training(body: Ru
     recipes = {
         "a": first,
         "b": replace(first, preset="bert", shape=replace(first.shape, segments=2, head_bias=True)),
-        "c": replace(first, training=replace(first.training, rate=5e-5)),
+        "c": replace(first, training=replace(first.training, learning_rate=5e-5)),
         "d": replace(first, body="encoder"),
-        "e": replace(first, training=replace(first.training, rate=5e-5)),
+        "e": replace(first, training=replace(first.training, learning_rate=5e-5)),
     }
     assert scratches(recipes) == {
         "a": "scratch",

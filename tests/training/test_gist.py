@@ -25,7 +25,7 @@ def gist(tiny: TinyRuns) -> Run:
 def test_both_losses_are_told_and_the_gist_is_learnt(gist: Run, capsys: pytest.CaptureFixture[str]) -> None:
     steps = [entry for entry in gist.metrics() if "loss" in entry]
     assert all(entry["loss"] == pytest.approx(entry["token_loss"] + entry["gist_loss"]) for entry in steps)
-    held = [entry["held_out"] for entry in gist.metrics() if "held_out" in entry]
+    held = [entry["valid"] for entry in gist.metrics() if "valid" in entry]
     assert held[-1]["gist_loss"] < held[0]["gist_loss"] - 0.5
     assert params_of_run(gist).total == sum(p.numel() for p in gist.load_model().parameters())
     assert greffon.fill(gist, "le [MASK] dort")
@@ -34,10 +34,10 @@ def test_both_losses_are_told_and_the_gist_is_learnt(gist: Run, capsys: pytest.C
 
 
 def test_it_is_taken_up_where_it_was_left(tiny: TinyRuns, tmp_path: Path) -> None:
-    steady = {"objective": "masked", "gist": True, "dropout": 0.1, "decay": "constant", "warmup": 0}
+    steady = {"objective": "masked", "gist": True, "dropout": 0.1, "lr_schedule": "constant", "warmup_steps": 0}
     halves = tiny.body("gist-halves", steps=3, **steady)
     whole = tiny.body("gist-whole", steps=6, **steady)
-    again = greffon.resume(halves, more=3, quiet=True)
+    again = greffon.resume(halves, extra_steps=3, quiet=True)
     assert (again.path / "model.safetensors").read_bytes() == (whole.path / "model.safetensors").read_bytes()
 
 
@@ -57,9 +57,9 @@ def test_what_cannot_be_is_refused(gist: Run, tiny: TinyRuns, tmp_path: Path) ->
         tiny.body("forward", gist=True)
     common = {"objective": "masked", "steps": 1, "quiet": True, "out": tmp_path / "run"}
     with pytest.raises(UserError, match="gist is a fixed part of"):
-        greffon.pretrain([tiny.text], gist=True, start_from=tiny.masked.path, **common)
+        greffon.pretrain([tiny.text], gist=True, init_from=tiny.masked.path, **common)
     with pytest.raises(UserError, match="next_sentence is a fixed part of"):
-        greffon.pretrain([tiny.text], next_sentence=True, start_from=gist.path, **common)
+        greffon.pretrain([tiny.text], next_sentence=True, init_from=gist.path, **common)
     with pytest.raises(UserError, match="a gist head"):
         greffon.export(gist, to="huggingface", out=tmp_path / "hf")
 
@@ -74,7 +74,15 @@ def test_curves_hold_like_against_like(gist: Run) -> None:
 def test_the_progress_line_keeps_what_was_learnt_beside(capsys: pytest.CaptureFixture[str]) -> None:
     progress = TrainingProgress(3, 0)
     progress.last_line = -math.inf
-    common = {"rate": 1.0, "gradient": 1.0, "targets": 1, "tokens": 1, "bytes": 1, "padding": 0.0, "seconds": 1.0}
+    common = {
+        "learning_rate": 1.0,
+        "grad_norm": 1.0,
+        "targets": 1,
+        "tokens": 1,
+        "bytes": 1,
+        "padding": 0.0,
+        "seconds": 1.0,
+    }
     progress.step(Step(1, 2.7, parts={"token_loss": 2.0, "pair_loss": 0.7}, **common))
     progress.last_line = -math.inf
     progress.step(Step(2, 2.0, **common))  # without a pair

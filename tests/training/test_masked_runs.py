@@ -16,7 +16,7 @@ from greffon.runs.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore:the text is too small")
 
-TINY = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "context": 48, "rows": 8}
+TINY = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 64, "context": 48, "batch_size": 8}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def masked(text: Path) -> Run:
     return greffon.pretrain(
-        [text], out=text.parent / "masked", objective="masked", vocabulary=400, steps=200, quiet=True, **TINY
+        [text], out=text.parent / "masked", objective="masked", vocab_size=400, steps=200, quiet=True, **TINY
     )
 
 
@@ -69,7 +69,7 @@ def labelled(text: Path) -> dict[str, Path]:
 def test_learns_from_both_sides(masked: Run) -> None:
     assert masked.recipe.body == "encoder"
     assert masked.scores["loss"] < 1.5  # log(317) = 5.8 for a guess among all
-    found = greffon.fill(masked, "Le chat cherche sa [MASK]. Il mange la souris du chat.", top=3)
+    found = greffon.fill(masked, "Le chat cherche sa [MASK]. Il mange la souris du chat.", top_k=3)
     assert found[0].candidates[0].token == " souris"
     # What comes after decides, too.
     animals = {
@@ -80,9 +80,9 @@ def test_learns_from_both_sides(masked: Run) -> None:
 
 
 def test_fill_gives_probabilities_for_every_mask(masked: Run) -> None:
-    found = greffon.fill(masked, "Le [MASK] a [MASK].", top=3)
+    found = greffon.fill(masked, "Le [MASK] a [MASK].", top_k=3)
     assert [mask.text for mask in found] == ["Le [MASK] a [MASK]."] * 2
-    everything = greffon.fill(masked, "Le [MASK].", top=len(masked.tokenizer.ordinary))[0].candidates
+    everything = greffon.fill(masked, "Le [MASK].", top_k=len(masked.tokenizer.ordinary))[0].candidates
     assert sum(candidate.probability for candidate in everything) == pytest.approx(1, abs=1e-4)
     chances = [candidate.probability for candidate in everything]
     assert chances == sorted(chances, reverse=True)
@@ -95,20 +95,20 @@ def test_fill_gives_probabilities_for_every_mask(masked: Run) -> None:
         ("masked", "Le chat", 5, r"no \[MASK\]"),
         ("causal", "Le [MASK]", 5, "is a causal run"),
         ("masked", "[MASK] " + "chat " * 80, 5, "reads 48 at a time"),
-        ("masked", "[MASK]", 0, "top is 0"),
-        ("masked", "[MASK]", 9999, "top is 9999"),
+        ("masked", "[MASK]", 0, "top_k is 0"),
+        ("masked", "[MASK]", 9999, "top_k is 9999"),
     ],
 )
 def test_fill_refuses(masked: Run, causal: Run, which: str, asked: str, top: int, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        greffon.fill({"masked": masked, "causal": causal}[which], asked, top=top)
+        greffon.fill({"masked": masked, "causal": causal}[which], asked, top_k=top)
 
 
 def test_next_sentence_logs_both_losses(pairs: Run) -> None:
     entries = pairs.metrics()
     steps = [entry for entry in entries if "loss" in entry]
     assert all(e["loss"] == pytest.approx(e["token_loss"] + e["pair_loss"]) for e in steps)
-    held = [entry["held_out"] for entry in entries if "held_out" in entry]
+    held = [entry["valid"] for entry in entries if "valid" in entry]
     assert all({"loss", "bits_per_byte", "pair_loss", "pair_accuracy"} <= set(scores) for scores in held)
     late = [e["pair_loss"] for e in steps if e["step"] > 240]
     assert np.mean(late) < 0.68  # log 2 = 0.693; other documents mostly speak of other animals
@@ -126,7 +126,7 @@ def test_few_held_out_pairs_are_told(tmp_path: Path) -> None:
             out=tmp_path / "run",
             objective="masked",
             next_sentence=True,
-            vocabulary=300,
+            vocab_size=300,
             steps=1,
             quiet=True,
             **TINY,
@@ -138,7 +138,7 @@ def test_next_sentence_needs_documents_of_several_sentences(tmp_path: Path) -> N
     one.write_text("Un seul texte. Il a des phrases. Mais il est seul. " * 40, encoding="utf-8")
     flat = tmp_path / "flat.txt"
     flat.write_text("\n".join(f"une ligne sans fin {i}" for i in range(90)), encoding="utf-8")
-    common = {"objective": "masked", "next_sentence": True, "vocabulary": 300, "steps": 2, "quiet": True, **TINY}
+    common = {"objective": "masked", "next_sentence": True, "vocab_size": 300, "steps": 2, "quiet": True, **TINY}
     with pytest.raises(UserError, match="needs 3 documents or more, and there is 1"):
         greffon.pretrain([one], out=tmp_path / "a", **common)
     with pytest.raises(UserError, match="needs 2 documents or more, and there is 1"):
@@ -153,7 +153,7 @@ def test_next_sentence_needs_documents_of_several_sentences(tmp_path: Path) -> N
 
 
 def test_a_run_of_pairs_can_be_started_from(pairs: Run, text: Path, tmp_path: Path) -> None:
-    common = {"objective": "masked", "start_from": pairs.path, "steps": 2, "rows": 4, "quiet": True}
+    common = {"objective": "masked", "init_from": pairs.path, "steps": 2, "batch_size": 4, "quiet": True}
     run = greffon.pretrain([text], out=tmp_path / "on", next_sentence=False, **common)  # as the command line says it
     assert run.recipe.masking == pairs.recipe.masking
     assert run.recipe.shape == pairs.recipe.shape
@@ -174,11 +174,11 @@ def test_few_pairs_are_told(text: Path, masked: Run, tmp_path: Path) -> None:
 def test_resuming_is_exact(which: str, text: Path, masked: Run, tmp_path: Path) -> None:
     common = {
         "objective": "masked", "next_sentence": which == "pairs", "tokenizer": masked.path, "dropout": 0.1,
-        "decay": "constant", "quiet": True, **TINY,
+        "lr_schedule": "constant", "quiet": True, **TINY,
     }  # fmt: skip
-    half = greffon.pretrain([text], out=tmp_path / "half", steps=4, warmup=1, **common)
-    whole = greffon.pretrain([text], out=tmp_path / "whole", steps=8, warmup=1, **common)
-    greffon.resume(half, more=4, quiet=True)
+    half = greffon.pretrain([text], out=tmp_path / "half", steps=4, warmup_steps=1, **common)
+    whole = greffon.pretrain([text], out=tmp_path / "whole", steps=8, warmup_steps=1, **common)
+    greffon.resume(half, extra_steps=4, quiet=True)
 
     def losses(run: Run) -> list[str]:
         return [entry["loss"].hex() for entry in run.metrics() if "loss" in entry]
@@ -208,21 +208,21 @@ def test_embeddings_do_not_depend_on_company(masked: Run, causal: Run) -> None:
     texts = ["Le chat a faim.", "La vache cherche son herbe dans le pré du chat.", "Os", ""]
     for run, pools in ((masked, ("cls", "mean", "last")), (causal, ("mean", "last"))):
         for pool in pools:
-            together = greffon.embed(run, texts, pool=pool)
+            together = greffon.embed(run, texts, pooling=pool)
             assert together.shape == (4, 32)
             for row, text in zip(together, texts, strict=True):
-                np.testing.assert_allclose(row, greffon.embed(run, text, pool=pool)[0], atol=1e-5)
+                np.testing.assert_allclose(row, greffon.embed(run, text, pooling=pool)[0], atol=1e-5)
     with pytest.raises(UserError, match="choose mean or last"):
-        greffon.embed(causal, texts, pool="cls")
+        greffon.embed(causal, texts, pooling="cls")
     with pytest.raises(UserError, match="unknown pooling"):
-        greffon.embed(masked, texts, pool="max")
+        greffon.embed(masked, texts, pooling="max")
     with pytest.warns(UserWarning, match="1 of 2 texts are longer"):
         greffon.embed(masked, ["chat " * 90, "os"])
 
 
 def test_nearest_texts_and_words_in_context(masked: Run) -> None:
     texts = ["Le chien cherche son os.", "Il mange la souris du chat.", "La vache a faim."]
-    found = greffon.nearest(masked, "Il mange la souris du chat.", texts, top=2)
+    found = greffon.nearest(masked, "Il mange la souris du chat.", texts, top_k=2)
     assert (found[0].text, found[0].index, len(found)) == (texts[1], 1, 2)
     assert found[0].cosine == pytest.approx(1, abs=1e-5)
     words = greffon.word_vectors(masked, "Le chat mange. Le chat du chien.")
@@ -230,7 +230,7 @@ def test_nearest_texts_and_words_in_context(masked: Run) -> None:
     chats = [w.vector for w in words if w.word == "chat"]
     assert not np.allclose(*chats, atol=1e-3)
     assert [w.word for w in greffon.word_vectors(masked, "L'os du chat")] == ["L'", "os", "du", "chat"]
-    assert greffon.nearest(masked, "Le chat", ["", " "], top=3) == []
+    assert greffon.nearest(masked, "Le chat", ["", " "], top_k=3) == []
     with pytest.raises(UserError, match="give a shorter one"):
         greffon.word_vectors(masked, "chat " * 90)
 
@@ -276,16 +276,16 @@ def test_several_bodies_are_compared_in_one_report(
 
 
 def test_command_line(masked: Run, causal: Run, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["fill", str(masked.path), "Le [MASK] a faim.", "--top", "2", "--json"]) == 0
+    assert command(["fill", str(masked.path), "Le [MASK] a faim.", "--top-k", "2", "--json"]) == 0
     out, _ = capsys.readouterr()
     found = json.loads(out)
     assert found[0]["text"] == "Le [MASK] a faim."
     assert [set(candidate) for candidate in found[0]["candidates"]] == [{"token", "probability"}] * 2
-    assert command(["fill", str(masked.path), "Le [MASK] a [MASK].", "--top", "1"]) == 0
+    assert command(["fill", str(masked.path), "Le [MASK] a [MASK].", "--top-k", "1"]) == 0
     assert capsys.readouterr().out.count("%") == 2
     vectors = tmp_path / "v.npy"
     words = ["embed", str(masked.path), "--file", str(text), "--out", str(vectors)]
-    assert command([*words, "--nearest", "Le chat", "--top", "3"]) == 0
+    assert command([*words, "--nearest", "Le chat", "--top-k", "3"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert np.load(vectors).shape == (400, 32)
     for wrong in (
@@ -315,8 +315,19 @@ def test_a_loss_says_that_it_is_one_of_hidden_tokens(
 
 
 def test_dry_run_costs_a_masked_model(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shape = ["--layers", "1", "--width", "16", "--feed-forward", "16", "--context", "16", "--vocabulary", "300"]
+    shape = [
+        "--layers",
+        "1",
+        "--hidden-size",
+        "16",
+        "--intermediate-size",
+        "16",
+        "--context",
+        "16",
+        "--vocab-size",
+        "300",
+    ]
     words = ["pretrain", str(text), "--objective", "masked", "--steps", "5", "--dry-run", *shape]
-    for more in ([], ["--next-sentence"], ["--whole-words", "--mask-rate", "0.3"]):
+    for more in ([], ["--next-sentence"], ["--whole-word-masking", "--mask-rate", "0.3"]):
         assert command([*words, *more]) == 0
         assert "parameters" in capsys.readouterr().out

@@ -18,12 +18,20 @@ from greffon.training import progress
 from greffon.training.loop import Step
 from greffon.training.progress import TrainingProgress
 
-TINY = {"layers": 2, "width": 32, "heads": 2, "feed_forward": 64, "context": 32, "rows": 4, "warmup": 5}
+TINY = {
+    "layers": 2,
+    "hidden_size": 32,
+    "heads": 2,
+    "intermediate_size": 64,
+    "context": 32,
+    "batch_size": 4,
+    "warmup_steps": 5,
+}
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def pretrain(corpus: Path, out: Path, **more: object) -> Run:
-    return greffon.pretrain([corpus], out=out, vocabulary=400, quiet=True, **{"steps": 40, **TINY, **more})
+    return greffon.pretrain([corpus], out=out, vocab_size=400, quiet=True, **{"steps": 40, **TINY, **more})
 
 
 def losses(run: Run) -> dict[int, str]:
@@ -31,13 +39,13 @@ def losses(run: Run) -> dict[int, str]:
 
 
 def test_text_becomes_a_body_that_goes_on_in_its_language(corpus: Path, tmp_path: Path) -> None:
-    run = pretrain(corpus, tmp_path / "run", steps=150, rate=0.01, matrix_rate=0.01)
-    evaluations = [entry["held_out"]["bits_per_byte"] for entry in run.metrics() if "held_out" in entry]
+    run = pretrain(corpus, tmp_path / "run", steps=150, learning_rate=0.01, muon_learning_rate=0.01)
+    evaluations = [entry["valid"]["bits_per_byte"] for entry in run.metrics() if "valid" in entry]
     assert evaluations[-1] < 0.4 * evaluations[0]
     assert run.finished
-    made = greffon.generate(run, "Bonjour les", tokens=8, temperature=0)
+    made = greffon.generate(run, "Bonjour les", max_new_tokens=8, temperature=0)
     assert made.text.startswith("Bonjour les amis :")
-    assert made == greffon.generate(run, "Bonjour les", tokens=8, temperature=0)
+    assert made == greffon.generate(run, "Bonjour les", max_new_tokens=8, temperature=0)
     assert greffon.generate(run, "Le", seed=3) == greffon.generate(run, "Le", seed=3)
     scores = greffon.evaluate(run, corpus)
     assert 0 < scores["bits_per_byte"] < 1.5
@@ -55,7 +63,7 @@ def test_the_same_seed_gives_the_same_weights(corpus: Path, tmp_path: Path) -> N
 
 def test_ctrl_c_saves_and_resuming_is_bit_for_bit(corpus: Path, tmp_path: Path) -> None:
     whole = pretrain(corpus, tmp_path / "whole", steps=300)
-    words = [sys.executable, "-m", "greffon", "pretrain", corpus, "--out", tmp_path / "cut", "--vocabulary", "400"]
+    words = [sys.executable, "-m", "greffon", "pretrain", corpus, "--out", tmp_path / "cut", "--vocab-size", "400"]
     words += ["--steps", "300", *FLAGS]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     deadline = time.monotonic() + 60
@@ -74,16 +82,16 @@ def test_ctrl_c_saves_and_resuming_is_bit_for_bit(corpus: Path, tmp_path: Path) 
     assert all(losses(run)[step] == losses(whole)[step] for step in common)
     weights = [(r.path / "model.safetensors").read_bytes() for r in (run, whole)]
     assert weights[0] == weights[1]
-    with pytest.raises(UserError, match=r"has finished its 300 steps; train longer with .*--more"):
+    with pytest.raises(UserError, match=r"has finished its 300 steps; train longer with .*--extra-steps"):
         greffon.resume(run)
-    longer = greffon.resume(run, more=5, quiet=True)
+    longer = greffon.resume(run, extra_steps=5, quiet=True)
     assert longer.load_checkpoint()[0]["step"] == 305
 
 
 def test_a_run_can_be_resumed_before_its_tokenizer_exists(corpus: Path, tmp_path: Path) -> None:
     from greffon.training.pretrain import make_recipe
 
-    recipe = make_recipe([corpus], vocabulary=400, steps=4, **TINY)
+    recipe = make_recipe([corpus], vocab_size=400, steps=4, **TINY)
     Run.create(tmp_path / "begun", recipe)
     run = greffon.resume(tmp_path / "begun", quiet=True)
     assert (run.path / "model.safetensors").read_bytes() == (
@@ -93,11 +101,11 @@ def test_a_run_can_be_resumed_before_its_tokenizer_exists(corpus: Path, tmp_path
 
 def test_a_crash_before_the_first_checkpoint_leaves_no_trace_in_the_metrics(corpus: Path, tmp_path: Path) -> None:
     run = pretrain(corpus, tmp_path / "run", steps=4)
-    whole = [{name: value for name, value in e.items() if name in ("step", "loss", "held_out")} for e in run.metrics()]
+    whole = [{name: value for name, value in e.items() if name in ("step", "loss", "valid")} for e in run.metrics()]
     run.drop_checkpoints()
     (run.path / "finished").unlink()
     greffon.resume(run, quiet=True)
-    again = [{name: value for name, value in e.items() if name in ("step", "loss", "held_out")} for e in run.metrics()]
+    again = [{name: value for name, value in e.items() if name in ("step", "loss", "valid")} for e in run.metrics()]
     assert again == whole
 
 
@@ -111,24 +119,26 @@ def test_minutes_become_steps_that_the_recipe_remembers(corpus: Path, tmp_path: 
 
 def test_a_run_can_start_from_another(corpus: Path, tmp_path: Path) -> None:
     first = pretrain(corpus, tmp_path / "first", steps=60)
-    second = greffon.pretrain([corpus], out=tmp_path / "second", start_from=first.path, steps=3, rows=4, quiet=True)
+    second = greffon.pretrain(
+        [corpus], out=tmp_path / "second", init_from=first.path, steps=3, batch_size=4, quiet=True
+    )
     assert second.tokenizer.digest == first.tokenizer.digest
-    start = next(e["held_out"]["loss"] for e in second.metrics() if "held_out" in e)
+    start = next(e["valid"]["loss"] for e in second.metrics() if "valid" in e)
     assert start == pytest.approx(first.scores["loss"], abs=0.3)
     with pytest.raises(UserError, match="layers is a fixed part"):
-        greffon.pretrain([corpus], out=tmp_path / "third", start_from=first.path, steps=3, layers=7)
+        greffon.pretrain([corpus], out=tmp_path / "third", init_from=first.path, steps=3, layers=7)
 
 
 def test_a_run_that_diverges_says_so_and_keeps_its_best(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"diverged: 10 steps in a row .* its loss is nan.*lower --rate"):
-        pretrain(corpus, tmp_path / "run", rate=1e30, matrix_rate=1e30)
+    with pytest.raises(UserError, match=r"diverged: 10 steps in a row .* its loss is nan.*lower --learning-rate"):
+        pretrain(corpus, tmp_path / "run", learning_rate=1e30, muon_learning_rate=1e30)
     assert Run.open(tmp_path / "run").load_model()
     assert not Run.open(tmp_path / "run").finished
 
 
 def test_another_tokenizer_in_the_run_is_noticed(corpus: Path, tmp_path: Path) -> None:
     run = pretrain(corpus, tmp_path / "run", steps=3)
-    greffon.tokenizer([corpus], out=run.path / "tokenizer.json", vocabulary=300, force=True)
+    greffon.train_tokenizer([corpus], out=run.path / "tokenizer.json", vocab_size=300, force=True)
     with pytest.raises(UserError, match="another tokenizer"):
         greffon.generate(run.path, "Bonjour")
     (run.path / "tokenizer.json").unlink()
@@ -140,26 +150,28 @@ def test_a_run_can_be_resumed_from_another_folder(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = greffon.pretrain(corpus.name, out="run", vocabulary=300, steps=3, quiet=True, **TINY)
+    run = greffon.pretrain(corpus.name, out="run", vocab_size=300, steps=3, quiet=True, **TINY)
     monkeypatch.chdir("/")
-    assert greffon.resume(tmp_path / "run", more=2, quiet=True).checkpoint_step == 5
+    assert greffon.resume(tmp_path / "run", extra_steps=2, quiet=True).checkpoint_step == 5
     assert run.recipe.data.train == (str(corpus),)
 
 
 def test_estimate_writes_nothing(corpus: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
-    recipe = greffon.estimate([corpus], vocabulary=400, steps=1000, **TINY)
-    assert recipe.cost["parameters"] == greffon.params(preset="compact", vocabulary=400).total or recipe.cost
+    recipe = greffon.estimate([corpus], vocab_size=400, steps=1000, **TINY)
+    assert recipe.cost["parameters"] == greffon.params(preset="compact", vocab_size=400).total or recipe.cost
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_config_file_stands_between_defaults_and_command_line(corpus: Path, tmp_path: Path) -> None:
     config = tmp_path / "small.toml"
-    config.write_text("vocabulary = 400\nsteps = 3\n[shape]\nlayers = 1\nwidth = 16\nheads = 2\n[training]\nrows = 2\n")
+    config.write_text(
+        "vocab_size = 400\nsteps = 3\n[shape]\nlayers = 1\nhidden_size = 16\nheads = 2\n[training]\nbatch_size = 2\n"
+    )
     words = [sys.executable, "-m", "greffon", "pretrain", corpus, "--config", config, "--out", tmp_path / "r"]
     subprocess.run([*words, "--layers", "2"], check=True, capture_output=True)
     recipe = json.loads((tmp_path / "r" / "recipe.json").read_text())
-    assert (recipe["shape"]["layers"], recipe["shape"]["width"], recipe["training"]["rows"]) == (2, 16, 2)
+    assert (recipe["shape"]["layers"], recipe["shape"]["hidden_size"], recipe["training"]["batch_size"]) == (2, 16, 2)
 
 
 def test_a_score_in_the_progress_says_of_which_step_it_is(
@@ -168,7 +180,9 @@ def test_a_score_in_the_progress_says_of_which_step_it_is(
     monkeypatch.setattr(progress, "_PLAIN_SECONDS", 0.0)
     told = TrainingProgress(steps=9, done=0)
     told.evaluation(3, {"loss": 2.5})
-    step = Step(number=5, loss=2.0, rate=0.1, gradient=1.0, targets=1, tokens=8, bytes=0, padding=0.0, seconds=0.1)
+    step = Step(
+        number=5, loss=2.0, learning_rate=0.1, grad_norm=1.0, targets=1, tokens=8, bytes=0, padding=0.0, seconds=0.1
+    )
     time.sleep(0.01)
     told.step(step)
     told.evaluation(9, {"loss": 2.25}, averaged=4)

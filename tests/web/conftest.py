@@ -5,17 +5,17 @@ from collections.abc import Iterator
 import pytest
 from serving import Kinds
 from starlette.testclient import TestClient
+from tiny import SHAPE, TinyRuns
 
 import greffon
 from greffon.web.app import make_app
 from greffon.web.catalogue import Catalogue
-from tiny import SHAPE, TinyRuns
 
 
 @pytest.fixture(scope="session")
 def kinds(tiny: TinyRuns) -> Kinds:
     # Long enough to write words rather than pieces of characters.
-    shape = {**SHAPE, "rows": 8, "steps": 60, "quiet": True}
+    shape = {**SHAPE, "batch_size": 8, "steps": 60, "quiet": True}
     out = tiny.folder / "web" / "causal"
     causal = greffon.pretrain([tiny.text], out=out, tokenizer=tiny.causal.path, **shape)
     out = tiny.folder / "verdict"

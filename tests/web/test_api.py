@@ -29,17 +29,17 @@ def refused(client: TestClient, name: str, status: int = 400, **question: Any) -
 
 
 def test_generate(client: TestClient, kinds: Kinds) -> None:
-    made = ask(client, "generate", run="causal", prompt="le chat", tokens=6, seed=3)
-    expected = greffon.generate(kinds.causal, "le chat", tokens=6, seed=3)
+    made = ask(client, "generate", run="causal", prompt="le chat", max_new_tokens=6, seed=3)
+    expected = greffon.generate(kinds.causal, "le chat", max_new_tokens=6, seed=3)
     assert made == {"prompt": "le chat", "text": expected.text, "tokens": expected.tokens, "seed": 3}
 
 
 def test_stream_is_the_same_text_line_by_line(client: TestClient, kinds: Kinds) -> None:
-    question = {"run": "causal", "prompt": "le chat", "tokens": 6, "seed": 3, "alternatives": 4}
+    question = {"run": "causal", "prompt": "le chat", "max_new_tokens": 6, "seed": 3, "alternatives": 4}
     response = client.post("/api/generate/stream", json=question)
     assert response.headers["content-type"] == "application/x-ndjson"
     *written, last = map(json.loads, response.text.splitlines())
-    assert last["generation"] == ask(client, "generate", run="causal", prompt="le chat", tokens=6, seed=3)
+    assert last["generation"] == ask(client, "generate", run="causal", prompt="le chat", max_new_tokens=6, seed=3)
     assert "le chat" + "".join(line["written"]["text"] for line in written) == last["generation"]["text"]
     for line in written:
         chances = [one["probability"] for one in line["written"]["alternatives"]]
@@ -48,8 +48,8 @@ def test_stream_is_the_same_text_line_by_line(client: TestClient, kinds: Kinds) 
 
 
 def test_fill(client: TestClient, kinds: Kinds) -> None:
-    (mask,) = ask(client, "fill", run="masked", text="le [MASK] dort", top=3)
-    (expected,) = greffon.fill(kinds.masked, "le [MASK] dort", top=3)
+    (mask,) = ask(client, "fill", run="masked", text="le [MASK] dort", top_k=3)
+    (expected,) = greffon.fill(kinds.masked, "le [MASK] dort", top_k=3)
     assert mask["text"] == "le [MASK] dort"
     assert [one["token"] for one in mask["candidates"]] == [one.token for one in expected.candidates]
 
@@ -88,8 +88,8 @@ def test_attention_on_itself(client: TestClient, kinds: Kinds, run: str) -> None
 
 
 def test_embed(client: TestClient, kinds: Kinds) -> None:
-    found = ask(client, "embed", run="causal", texts=["le chat", "la vache"], pool="last")["vectors"]
-    expected = greffon.embed(kinds.causal, ["le chat", "la vache"], pool="last")
+    found = ask(client, "embed", run="causal", texts=["le chat", "la vache"], pooling="last")["vectors"]
+    expected = greffon.embed(kinds.causal, ["le chat", "la vache"], pooling="last")
     assert found[1] == pytest.approx(expected[1].tolist(), abs=1e-5)
 
 
@@ -110,9 +110,9 @@ def test_runs_say_what_can_be_asked_of_them(client: TestClient) -> None:
 def test_curve_and_ledger(client: TestClient, kinds: Kinds) -> None:
     curve = client.get("/api/runs/causal/curve").json()
     assert curve["steps"] == 60
-    held = [entry for entry in kinds.causal.metrics() if "held_out" in entry]
-    assert curve["held_out"]["loss"][-1] == pytest.approx(
-        [held[-1]["step"], held[-1]["seconds"], held[-1]["held_out"]["loss"]]
+    held = [entry for entry in kinds.causal.metrics() if "valid" in entry]
+    assert curve["valid"]["loss"][-1] == pytest.approx(
+        [held[-1]["step"], held[-1]["seconds"], held[-1]["valid"]["loss"]]
     )
     assert client.get("/api/runs/causal/ledger").json() == greffon.params(kinds.causal).as_dict()
 
@@ -146,7 +146,7 @@ def test_the_description_is_valid_and_complete(client: TestClient) -> None:
     assert set(described["paths"]) == served - {"/api/openapi.json"}
     prompt = described["paths"]["/api/generate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert prompt["required"] == ["run"]
-    assert prompt["properties"]["tokens"] == {"type": "integer", "minimum": 1, "maximum": 400, "default": 40}
+    assert prompt["properties"]["max_new_tokens"] == {"type": "integer", "minimum": 1, "maximum": 400, "default": 40}
     assert prompt["additionalProperties"] is False
 
 
@@ -156,10 +156,10 @@ def test_the_description_is_valid_and_complete(client: TestClient) -> None:
         ("generate", {"run": "masked"}, "is a masked run and cannot generate"),
         ("generate/stream", {"run": "masked"}, "is a masked run and cannot generate"),
         ("generate", {"run": "causal", "promt": "x"}, "unknown setting 'promt'; did you mean 'prompt'?"),
-        ("generate", {"run": "causal", "tokens": 401}, "tokens is 401; choose a number from 1 to 400"),
-        ("generate", {"run": "causal", "tokens": 0}, "tokens is 0"),
-        ("generate", {"run": "causal", "tokens": "10"}, "expected int, found '10'"),
-        ("generate", {"run": "causal", "tokens": True}, "expected int, found True"),
+        ("generate", {"run": "causal", "max_new_tokens": 401}, "max_new_tokens is 401; choose a number from 1 to 400"),
+        ("generate", {"run": "causal", "max_new_tokens": 0}, "max_new_tokens is 0"),
+        ("generate", {"run": "causal", "max_new_tokens": "10"}, "expected int, found '10'"),
+        ("generate", {"run": "causal", "max_new_tokens": True}, "expected int, found True"),
         ("generate", {"run": "causal", "temperature": -1}, "temperature is -1.0"),
         ("generate", {"run": "causal", "temperature": 10**400}, "a number is too large"),
         ("generate", {"run": "causal", "top_p": 0}, "choose a share above 0"),
@@ -176,14 +176,14 @@ def test_the_description_is_valid_and_complete(client: TestClient) -> None:
         ("classify", {"run": "classifier", "texts": ["x" * 20_001]}, "20,001 characters"),
         ("occlude", {"run": "classifier", "text": "x", "label": "poli"}, "did you mean 'poil'"),
         ("translate", {"run": "causal", "texts": ["x"]}, "no translator"),
-        ("translate", {"run": "translator", "texts": ["x"], "beam": 17}, "beam is 17"),
+        ("translate", {"run": "translator", "texts": ["x"], "beam_size": 17}, "beam_size is 17"),
         ("translate", {"run": "translator", "texts": ["one", "two dog " * 20]}, "reads 1 to 31; shorten it"),
         ("attention", {"run": "causal", "text": "x", "layer": 3}, "there is no layer 3; choose from 1 to 2"),
         ("attention", {"run": "causal", "text": "x", "kind": "cross"}, "without cross attention; choose self"),
         ("attention", {"run": "causal", "text": " "}, "nothing to look at"),
         ("attention", {"run": "causal", "text": "le chat " * 30}, "reads 1 to 47"),
         ("attention", {"run": "causal", "text": "le chat " * 200}, "reads 1 to 47"),
-        ("embed", {"run": "causal", "texts": ["x"], "pool": "cls"}, "choose mean or last"),
+        ("embed", {"run": "causal", "texts": ["x"], "pooling": "cls"}, "choose mean or last"),
         ("embed", {"run": "translator", "texts": ["x"]}, "is a translator"),
     ],
 )
@@ -257,7 +257,7 @@ def test_a_run_in_progress_is_followed(kinds: Kinds, tmp_path: Path) -> None:
     with TestClient(make_app(Catalogue([run])), base_url="http://localhost") as client:
         (described,) = client.get("/api/runs").json()["runs"]
         assert (described["state"], described["steps_done"], described["abilities"]) == ("training", 0, [])
-        assert client.get("/api/runs/growing/curve").json() == {"steps": 60, "training": {}, "held_out": {}}
+        assert client.get("/api/runs/growing/curve").json() == {"steps": 60, "training": {}, "valid": {}}
         assert "tokenizer" in refused(client, "generate", run="growing")
         with (run / "metrics.jsonl").open("w") as log:
             log.write('{"step": 1, "loss": 5.5, "seconds": 0.5}\n{"step": 2, "loss": NaN, "seconds": 1.0}\n{"ste')
@@ -268,7 +268,7 @@ def test_a_run_in_progress_is_followed(kinds: Kinds, tmp_path: Path) -> None:
             (run / file).write_bytes((kinds.causal.path / file).read_bytes())
         (described,) = client.get("/api/runs").json()["runs"]
         assert described["state"] == "finished"
-        assert ask(client, "generate", run="growing", tokens=2)["tokens"] <= 2
+        assert ask(client, "generate", run="growing", max_new_tokens=2)["tokens"] <= 2
 
 
 def test_a_damaged_run_is_told_and_harms_no_other(kinds: Kinds, tmp_path: Path) -> None:

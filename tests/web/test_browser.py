@@ -99,9 +99,9 @@ def test_write(visit: Callable[..., Page], kinds: Kinds) -> None:
     page.get_by_label("Tokens at most").fill("8")
     page.get_by_label("Prompt").press("Control+Enter")
     expect(page.get_by_role("status")).to_have_text(re.compile(r"^Done: \d+ tokens\.$"))
-    expected = greffon.generate(kinds.causal, "le chat", tokens=8)
+    expected = greffon.generate(kinds.causal, "le chat", max_new_tokens=8)
     expect(page.locator(".answer .text")).to_have_text(re.compile("^" + re.escape(expected.text.strip())))
-    first = next(greffon.stream(kinds.causal, "le chat", tokens=8, alternatives=6))
+    first = next(greffon.stream(kinds.causal, "le chat", max_new_tokens=8, alternatives=6))
     tokens, card = page.locator(".answer .token"), page.get_by_role("complementary")
     tokens.first.click()
     expect(card.locator(".bar .name")).to_have_text([one.token.strip() for one in first.alternatives])
@@ -147,7 +147,7 @@ def test_fill(visit: Callable[..., Page], kinds: Kinds) -> None:
     page.get_by_role("button", name="Hide the selected word").click()
     expect(area).to_have_value("le [MASK] dort")
     page.get_by_role("button", name="Fill", exact=True).click()
-    candidates = greffon.fill(kinds.masked, "le [MASK] dort", top=6)[0].candidates
+    candidates = greffon.fill(kinds.masked, "le [MASK] dort", top_k=6)[0].candidates
     expect(page.locator(".bar")).to_have_count(6)
     expect(page.locator("mark")).to_have_text(candidates[0].token.strip())
     page.locator(".bar").nth(1).focus()

@@ -12,12 +12,12 @@ from serving import Kinds, running
 from greffon.web.limits import Limits
 
 QUESTIONS = [
-    ("POST", "/api/generate", {"run": "causal", "prompt": "le chat", "tokens": 4}),
-    ("POST", "/api/generate/stream", {"run": "causal", "prompt": "la vache", "tokens": 4}),
+    ("POST", "/api/generate", {"run": "causal", "prompt": "le chat", "max_new_tokens": 4}),
+    ("POST", "/api/generate/stream", {"run": "causal", "prompt": "la vache", "max_new_tokens": 4}),
     ("POST", "/api/fill", {"run": "masked", "text": "le [MASK] dort"}),
     ("POST", "/api/classify", {"run": "classifier", "texts": ["le chat dort"]}),
     ("POST", "/api/occlude", {"run": "classifier", "text": "le chat dort"}),
-    ("POST", "/api/translate", {"run": "translator", "texts": ["one dog"], "beam": 2}),
+    ("POST", "/api/translate", {"run": "translator", "texts": ["one dog"], "beam_size": 2}),
     ("POST", "/api/attention", {"run": "masked", "text": "le chat"}),
     ("POST", "/api/embed", {"run": "causal", "texts": ["le chat"]}),
     ("GET", "/api/runs", None),

@@ -17,7 +17,7 @@ from greffon.web.limits import Limits
 from greffon.web.server import listen
 
 PATIENCE = 1.0
-LONG = {"run": "causal", "prompt": "le chat", "tokens": 400, "temperature": 3.0}
+LONG = {"run": "causal", "prompt": "le chat", "max_new_tokens": 400, "temperature": 3.0}
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_too_many_questions_are_sent_away_and_dropped_ones_stop(server: Address)
     first.close()
     second.close()
     until(lambda: server.working == 0)
-    assert httpx2.post(f"{server.url}/api/generate", json={**LONG, "tokens": 1}).status_code == 200
+    assert httpx2.post(f"{server.url}/api/generate", json={**LONG, "max_new_tokens": 1}).status_code == 200
 
 
 def test_a_dropped_question_stops_at_its_next_step(server: Address, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_dropped_question_stops_at_its_next_step(server: Address, monkeypatch:
 
 
 def test_lines_come_one_by_one(server: Address) -> None:
-    question = {**LONG, "tokens": 20}
+    question = {**LONG, "max_new_tokens": 20}
     with httpx2.stream("POST", f"{server.url}/api/generate/stream", json=question) as response:
         pieces = list(response.iter_raw())
     assert len(pieces) > 1

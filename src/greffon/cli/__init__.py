@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 
 from greffon.core.errors import ToldError, UserError, did_you_mean
-from greffon.core.machine import complains, in_crew, leads
+from greffon.core.machine import is_main_process, launched_by_torchrun, reports_errors
 
 COMMANDS = {
     "tokenizer": "train a subword tokenizer on text files",
@@ -59,12 +59,12 @@ def run(words: Sequence[str]) -> int:
         name = words[0]
         if name not in COMMANDS:
             raise UserError(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}")
-        if in_crew() and os.environ["WORLD_SIZE"] != "1" and name not in SHARED:
+        if launched_by_torchrun() and os.environ["WORLD_SIZE"] != "1" and name not in SHARED:
             raise UserError(f"{name} is a command for one process; torchrun is for {', '.join(SHARED)}")
         importlib.import_module(f"greffon.cli.{name}").main(words[1:])
         sys.stdout.flush()
     except UserError as mistake:
-        if complains():
+        if reports_errors():
             print(f"greffon: {mistake}", file=sys.stderr)  # noqa: T201
         return 1
     except ToldError as told:
@@ -98,12 +98,12 @@ def _terminate(number: int, frame: object) -> None:
 
 def say_out(text: str) -> None:
     """Print a result on stdout; of several processes, one does."""
-    if leads():
+    if is_main_process():
         print(text)  # noqa: T201
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    if leads():
+    if is_main_process():
         print(f"warning: {message}", file=sys.stderr)  # noqa: T201
 
 

@@ -26,13 +26,13 @@ class Args:
     """Texts that judge; by default a stratified fifth of the training texts."""
     seeds: int = 3
     epochs: int = 15
-    labels: str = ""
+    train_sizes: str = ""
     """Also draw accuracy against the number of labels, for example 100,400,1600."""
     jobs: Number = None
     """Trainings side by side (default: one a core)."""
     adapt: bool = False
     """First go on pretraining on the task's own text."""
-    unfreeze: bool = False
+    gradual_unfreezing: bool = False
     """Let one more layer learn with each epoch, from the top."""
     text_column: str = "text"
     label_column: str = "label"
@@ -47,15 +47,17 @@ def main(words: Sequence[str]) -> None:
     """Compare, and print the verdict and where the report is."""
     args = parse(Args, "compare", words)
     try:
-        labels = tuple(int(number) for number in args.labels.split(",") if number.strip())
+        labels = tuple(int(number) for number in args.train_sizes.split(",") if number.strip())
     except ValueError:
-        raise UserError(f"--labels is {args.labels!r}; give numbers with commas between, such as 100,400") from None
+        raise UserError(
+            f"--train-sizes is {args.train_sizes!r}; give numbers with commas between, such as 100,400"
+        ) from None
 
     from greffon.comparison.compare import compare
 
-    left_out = ("runs", "settings", "labels", "json")
+    left_out = ("runs", "settings", "train_sizes", "json")
     what = {name: value for name, value in vars(args).items() if name not in left_out}
-    made = compare(args.runs, labels=labels, **what, **given(args.settings))
+    made = compare(args.runs, train_sizes=labels, **what, **given(args.settings))
     if args.json:
         say_out(json.dumps(made.results, ensure_ascii=False))
         return

@@ -180,7 +180,7 @@ class Embeddings:
     """The run directory: its body is used, without its head."""
     file: OptionalFile = None
     """Labelled texts: .csv, .tsv or .jsonl."""
-    pool: Pool = "mean"
+    pooling: Pool = "mean"
     """What stands for a text: the mean of its tokens, the last one, or [CLS]."""
     text_column: str = "text"
     """The column with the text."""
@@ -200,7 +200,7 @@ def embeddings(words: Sequence[str]) -> None:
     from greffon.plots.embeddings import embeddings_figure
 
     columns = {"text_column": args.text_column, "label_column": args.label_column}
-    _write(args.out, "embeddings", lambda: embeddings_figure(args.run, file, pool=args.pool, **columns))
+    _write(args.out, "embeddings", lambda: embeddings_figure(args.run, file, pooling=args.pooling, **columns))
 
 
 FIGURES: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {

@@ -25,7 +25,7 @@ class Args:
     label_column: str = "label"
     source_column: str = "source"
     target_column: str = "target"
-    beam: int = 4
+    beam_size: int = 4
     """Translations sought side by side; 1 is greedy."""
     length_penalty: float = 1.0
     """How much longer translations are favoured."""

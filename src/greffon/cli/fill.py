@@ -16,7 +16,7 @@ class Args:
     """A masked run."""
     text: MaskedText
     """The text, with one or more [MASK] in it."""
-    top: int = 5
+    top_k: int = 5
     """How many candidates for each; + marks one that goes on with the word before it."""
     json: bool = False
     """Print JSON."""
@@ -28,7 +28,7 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.inference.fill_mask import fill
 
-    masks = fill(args.run, args.text, top=args.top)
+    masks = fill(args.run, args.text, top_k=args.top_k)
     if args.json:
         say_out(json.dumps([asdict(mask) for mask in masks], ensure_ascii=False))
         return

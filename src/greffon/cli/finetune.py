@@ -29,13 +29,13 @@ class Args:
     """Train the head alone."""
     adapt: bool = False
     """First go on pretraining on the task's own text."""
-    unfreeze: bool = False
+    gradual_unfreezing: bool = False
     """Let one more layer learn with each epoch, from the top."""
     text_column: str = "text"
     label_column: str = "label"
     processes: int = 1
     """Processes on this machine that share the work; the batches and losses are those of one."""
-    shard: bool = False
+    fsdp: bool = False
     """Keep a share of the weights in each process instead of a copy, for bodies that do not fit."""
     force: bool = False
     """Replace a run that is there already."""

@@ -16,7 +16,7 @@ class Args:
     """The run directory."""
     prompt: Prompt
     """The beginning of the text."""
-    tokens: int = 40
+    max_new_tokens: int = 40
     """Tokens to add at most."""
     temperature: float = 0.8
     """How freely to draw; 0 takes the likeliest token."""
@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> None:
     made = generate(
         args.run,
         args.prompt,
-        tokens=args.tokens,
+        max_new_tokens=args.max_new_tokens,
         temperature=args.temperature,
         top_k=args.top_k,
         top_p=args.top_p,

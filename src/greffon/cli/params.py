@@ -1,4 +1,4 @@
-"""`greffon params RUN`, or `greffon params --preset P --vocabulary N`."""
+"""`greffon params RUN`, or `greffon params --preset P --vocab-size N`."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Args:
     """A run directory; without one, the preset is accounted for."""
     preset: Word = None
     """compact (default), lab, bert-mini or gpt2-mini; small, base or marian-small, which translate."""
-    vocabulary: Number = None
+    vocab_size: Number = None
     """Tokens of the vocabulary (default: the preset's)."""
     classes: Number = None
     """Count a classifier with this many classes instead of a language model."""
@@ -31,7 +31,7 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.runs.params import params
 
-    what = {"preset": args.preset, "vocabulary": args.vocabulary, "classes": args.classes}
+    what = {"preset": args.preset, "vocab_size": args.vocab_size, "classes": args.classes}
     ledger = params(args.run, **what, **given(args.shape))  # type: ignore[arg-type]
     if args.json:
         say_out(json.dumps(ledger.as_dict(), ensure_ascii=False))

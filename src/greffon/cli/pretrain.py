@@ -24,7 +24,7 @@ class Args:
     small (default), base or marian-small."""
     tokenizer: OptionalFile = None
     """An existing tokenizer, or a run that has one; by default one is trained on the text."""
-    vocabulary: Number = None
+    vocab_size: Number = None
     """Tokens of the tokenizer to train (default: the preset's)."""
     mix: tuple[int, ...] = ()
     """How many rows of each TEXT to take in turn, for example 3 1; by default all text is one."""
@@ -33,7 +33,7 @@ class Args:
     text_column: str = "text"
     """The column with the text, in files that have columns."""
     steps: Number = None
-    """How long: optimiser steps,"""
+    """How long: optimizer steps,"""
     tokens: Number = None
     """or tokens of text,"""
     minutes: Minutes = None
@@ -42,13 +42,13 @@ class Args:
     """What all random numbers are derived from."""
     mask_rate: Share = None
     """The share of tokens to predict, for a masked one (default: 0.15)."""
-    whole_words: bool = False
+    whole_word_masking: bool = False
     """Hide whole words, not pieces of them (masked)."""
     next_sentence: bool = False
     """Learn, too, whether one text follows another (masked),"""
     gist: bool = False
     """or to tell what is hidden from the mean of its whole text: for bodies that will classify (masked)."""
-    start_from: OutRun = None
+    init_from: OutRun = None
     """A run whose weights, shape and tokenizer to start from, instead of fresh ones."""
     source: OptionalFile = None
     """To translate: sentences, one a line, and"""
@@ -66,7 +66,7 @@ class Args:
     """one for the decoder; their shape and tokenizer are taken over."""
     processes: int = 1
     """Processes on this machine that share the work; the batches and losses are those of one."""
-    shard: bool = False
+    fsdp: bool = False
     """Keep a share of the weights in each process instead of a copy, for bodies that do not fit."""
     dry_run: bool = False
     """Say what it would cost here, and stop."""
@@ -87,15 +87,15 @@ def main(words: Sequence[str]) -> None:
     what: dict[str, Any] = {
         name: value
         for name, value in vars(args).items()
-        if name not in ("texts", "out", "processes", "shard", "dry_run", "force", "settings")
+        if name not in ("texts", "out", "processes", "fsdp", "dry_run", "force", "settings")
     }
     what |= given(args.settings)
     if args.dry_run:
-        if args.processes > 1 or args.shard:
-            raise UserError("--dry-run measures one process; leave out --processes and --shard")
+        if args.processes > 1 or args.fsdp:
+            raise UserError("--dry-run measures one process; leave out --processes and --fsdp")
         say_out(cost_line(estimate(args.texts, **what)))
         return
     if args.out is None:
         raise UserError("no place for the run; name a directory with --out")
-    run = pretrain(args.texts, out=args.out, force=args.force, processes=args.processes, shard=args.shard, **what)
+    run = pretrain(args.texts, out=args.out, force=args.force, processes=args.processes, fsdp=args.fsdp, **what)
     say_out(outcome(run))

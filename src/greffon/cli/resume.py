@@ -1,4 +1,4 @@
-"""`greffon resume RUN [--more STEPS]`."""
+"""`greffon resume RUN [--extra-steps STEPS]`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ class Args:
 
     run: Run
     """The run directory."""
-    more: int = 0
+    extra_steps: int = 0
     """Steps to add to those of the recipe."""
     processes: int = 1
     """Processes on this machine that share the work; it need not be the number it was begun with."""
-    shard: bool = False
+    fsdp: bool = False
     """Keep a share of the weights in each process instead of a copy, for bodies that do not fit."""
 
 
@@ -28,5 +28,5 @@ def main(words: Sequence[str]) -> None:
     from greffon.cli.outcome import outcome
     from greffon.training.pretrain import resume
 
-    run = resume(args.run, more=args.more, processes=args.processes, shard=args.shard)
+    run = resume(args.run, extra_steps=args.extra_steps, processes=args.processes, fsdp=args.fsdp)
     say_out(outcome(run))

@@ -42,12 +42,12 @@ def main(words: Sequence[str]) -> None:
         "run": summary.path,
         "objective": f"{summary.objective}, preset {summary.preset}",
         "body": (
-            f"{layers} layers, width {shape.width}, {shape.heads} heads, feed-forward {shape.feed_forward} "
+            f"{layers} layers, width {shape.hidden_size}, {shape.heads} heads, feed-forward {shape.intermediate_size} "
             f"({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions, context {shape.context}"
         ),
         "masking": _masking(summary.recipe.masking),
         "parameters": f"{summary.parameters:,}",
-        "vocabulary": f"{summary.vocabulary:,} tokens{', all in lower case' * summary.lowercase}",
+        "vocabulary": f"{summary.vocab_size:,} tokens{', all in lower case' * summary.lowercase}",
         "text": ", ".join(summary.data),
         "labels": ", ".join(summary.labels),
         "from": summary.recipe.origin,
@@ -84,8 +84,8 @@ def _graft(graft: Graft | None) -> str:
     """Say how the class head reads a body, and how it was taught."""
     if graft is None:
         return ""
-    more = [", frozen body" * graft.freeze, ", token embeddings too" * graft.words]
-    more += [f", pushed by {graft.adversarial:g}"] if graft.adversarial else []
+    more = [", frozen body" * graft.freeze, ", token embeddings too" * graft.concat_embeddings]
+    more += [f", pushed by {graft.adversarial_epsilon:g}"] if graft.adversarial_epsilon else []
     return f"the head reads {graft.pooling}{''.join(more)}"
 
 
@@ -93,6 +93,6 @@ def _masking(masking: Masking | None) -> str:
     """Say what a masked run was asked for."""
     if masking is None:
         return ""
-    what = "whole words" if masking.whole_words else "tokens"
+    what = "whole words" if masking.whole_word_masking else "tokens"
     beside = ", and whether one text follows another" * masking.next_sentence + ", and its gist" * masking.gist
     return f"{masking.mask_rate:.0%} of {what}{beside}"

@@ -1,4 +1,4 @@
-"""`greffon tokenizer TEXT… --vocabulary 8000 --out TOK`."""
+"""`greffon tokenizer TEXT… --vocab-size 8000 --out TOK`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Args:
     """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; .gz and .xz)."""
     out: Path
     """Where to write the tokenizer."""
-    vocabulary: int = 8000
+    vocab_size: int = 8000
     """Tokens in all, special ones included."""
     lowercase: bool = False
     """Read every text in lower case: Excellent and excellent are one word; what is generated is in lower case, too."""
@@ -28,13 +28,13 @@ class Args:
 
 def main(words: Sequence[str]) -> None:
     """Train and save a tokenizer."""
-    from greffon.data.train_tokenizer import tokenizer
+    from greffon.data.train_tokenizer import train_tokenizer
 
     args = parse(Args, "tokenizer", words)
-    made = tokenizer(
+    made = train_tokenizer(
         args.texts,
         out=args.out,
-        vocabulary=args.vocabulary,
+        vocab_size=args.vocab_size,
         lowercase=args.lowercase,
         text_column=args.text_column,
         force=args.force,

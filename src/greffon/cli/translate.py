@@ -22,11 +22,11 @@ class Args:
     """A file of sentences, one a line, empty ones kept (or a table with a column of them)."""
     text_column: str = "source"
     """The column with the sentences, in files that have columns."""
-    beam: int = 4
+    beam_size: int = 4
     """Translations sought side by side; 1 is greedy."""
     length_penalty: float = 1.0
     """How much longer translations are favoured; 0: not at all."""
-    best: int = 1
+    n_best: int = 1
     """Translations to give of each sentence, up to the beam; before each stands its score, the log-probability
     divided by its length to the power of the penalty."""
     backend: Backend = "torch"
@@ -53,17 +53,17 @@ def main(words: Sequence[str]) -> None:
     found = translate_best(
         args.run,
         texts,
-        best=args.best,
-        beam=args.beam,
+        n_best=args.n_best,
+        beam_size=args.beam_size,
         length_penalty=args.length_penalty,
         backend=args.backend,
         int8=args.int8,
     )
     for number, made in enumerate(found):
-        if number and args.best > 1 and not args.json:
+        if number and args.n_best > 1 and not args.json:
             say_out("")  # between the sentences, each with several translations
         for one in made:
             if args.json:
                 say_out(json.dumps(asdict(one), ensure_ascii=False))
             else:
-                say_out(one.translation if args.best == 1 else f"{one.score:.4f}\t{one.translation}")
+                say_out(one.translation if args.n_best == 1 else f"{one.score:.4f}\t{one.translation}")

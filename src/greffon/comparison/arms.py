@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from greffon.comparison.ensemble import Chances
+from greffon.comparison.ensemble import Probabilities
 from greffon.comparison.results import EpochScore, SeedOutcome
 from greffon.core.config import Data, Recipe
 from greffon.core.errors import UserError
@@ -28,11 +28,21 @@ from greffon.training.finetune import ADAPTED, graft_recipe, prepare
 from greffon.training.trainer import Interrupted
 from greffon.training.trainer import train as carry_out
 
-CHANCES = "chances.json"
+CHANCES = "probabilities.json"
 """How likely one training found each label, text by text: what it leaves beside its weights, and last."""
 TOLD = (
-    *("optimiser", "rate", "matrix_rate", "weight_decay", "rows", "warmup", "decay", "patience", "average"),
-    *("dropout", "context", "pooling", "words", "head_dropout", "adversarial", "inner"),
+    *(
+        "optimizer",
+        "learning_rate",
+        "muon_learning_rate",
+        "weight_decay",
+        "batch_size",
+        "warmup_steps",
+        "lr_schedule",
+        "patience",
+        "average_checkpoints",
+    ),
+    *("dropout", "context", "pooling", "concat_embeddings", "head_dropout", "adversarial_epsilon", "pooler_activation"),
 )
 """What a reader may want to know of a training, asked for or not."""
 
@@ -56,7 +66,7 @@ def make_arms(
     seeds: int,
     epochs: int,
     adapt: bool,
-    unfreeze: bool,
+    gradual_unfreezing: bool,
     settings: Mapping[str, Any],
 ) -> Iterator[Arm]:
     """Lay out one run for each arm, seed and number of labels; those that are there are kept.
@@ -77,7 +87,7 @@ def make_arms(
                     epochs=epochs,
                     seed=seed,
                     # Fresh layers cannot wait for the ones above them: scratch always learns whole.
-                    unfreeze=unfreeze and not scratch,
+                    gradual_unfreezing=gradual_unfreezing and not scratch,
                     scratch=scratch,
                     settings=settings,
                 )
@@ -217,25 +227,25 @@ def trained_by(recipe: Recipe, asked: Iterable[str]) -> dict[str, Any]:
     """Name what a classifier was trained by: what was asked for, and what a reader may want to know besides."""
     assert recipe.graft is not None
     known = asdict(recipe.shape) | asdict(recipe.training) | asdict(recipe.graft)
-    if recipe.training.optimiser != "muon":
-        del known["matrix_rate"]
+    if recipe.training.optimizer != "muon":
+        del known["muon_learning_rate"]
     return {name: known[name] for name in (*TOLD, *asked) if name in known}
 
 
 def alike(descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what all descriptions have in common.
 
-    >>> alike([{"rate": 0.1, "rows": 8}, {"rate": 0.2, "rows": 8}])
-    {'rows': 8}
+    >>> alike([{"learning_rate": 0.1, "batch_size": 8}, {"learning_rate": 0.2, "batch_size": 8}])
+    {'batch_size': 8}
     """
     first, *others = descriptions
     return {name: value for name, value in first.items() if all(other[name] == value for other in others)}
 
 
-def chances_of(arm: Arm) -> dict[str, Chances]:
+def probabilities_of(arm: Arm) -> dict[str, Probabilities]:
     """Read back how likely one training found each label, of the texts for validation and for the test."""
-    chances: dict[str, Chances] = read_json(arm.run.path / CHANCES)
-    return chances
+    probabilities: dict[str, Probabilities] = read_json(arm.run.path / CHANCES)
+    return probabilities
 
 
 def outcome(arm: Arm) -> SeedOutcome:
@@ -245,21 +255,21 @@ def outcome(arm: Arm) -> SeedOutcome:
     curve = [
         EpochScore(
             epoch=-(-entry["step"] // epoch),
-            valid=entry["held_out"]["accuracy"],
-            test=entry["held_out"]["test_accuracy"],
+            valid=entry["valid"]["accuracy"],
+            test=entry["valid"]["test_accuracy"],
             seconds=entry["seconds"],
         )
         for entry in arm.run.metrics()
-        if "held_out" in entry
+        if "valid" in entry
     ]
-    chances = chances_of(arm)["test"]
-    picked = [max(range(len(row)), key=row.__getitem__) for row in chances]
+    probabilities = probabilities_of(arm)["test"]
+    picked = [max(range(len(row)), key=row.__getitem__) for row in probabilities]
     return SeedOutcome(
         seed=arm.seed,
         curve=curve,
         chosen_epoch=-(-arm.run.scores["step"] // epoch),
         predictions=[recipe.labels[i] for i in picked],
-        probabilities=[row[i] for row, i in zip(chances, picked, strict=True)],
+        probabilities=[row[i] for row, i in zip(probabilities, picked, strict=True)],
         parameters=params_of_run(arm.run).total,
         seconds=curve[-1].seconds + _adaptation_seconds(arm.run),
     )

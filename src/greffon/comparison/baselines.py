@@ -1,4 +1,4 @@
-"""The classical yardsticks: TF-IDF with logistic regression, logistic regression on a frozen body's
+"""The classical baselines: TF-IDF with logistic regression, logistic regression on a frozen body's
 vectors, and always answering the commonest label.
 
 They see exactly the labels that the neural arms see: fitted on train, C chosen on validation, and the
@@ -17,14 +17,14 @@ FROZEN = "frozen"
 TFIDF = "TF-IDF + logistic regression"
 C_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 FROZEN_C_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-_NEEDS_SKLEARN = "the classical yardsticks need scikit-learn; install it with: pip install 'greffon[compare]'"
+_NEEDS_SKLEARN = "the classical baselines need scikit-learn; install it with: pip install 'greffon[compare]'"
 # From this many texts on, an n-gram seen once is dropped: as accurate, and half the time. With fewer
 # labels the rare n-grams are all there is.
 _ENOUGH_TO_PRUNE = 500
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class Baseline:
     """A classical arm's answers on the test texts; all probabilities are in the order of `labels`."""
 
     name: str
@@ -44,7 +44,7 @@ def tfidf(
     valid_labels: Sequence[str],
     test_texts: Sequence[str],
     seed: int = 0,
-) -> Yardstick:
+) -> Baseline:
     """Fit words 1-2 and characters 2-5 + logistic regression, C chosen on validation."""
     assert valid_texts, "lint reports an empty validation file before anything is fitted"
     assert test_texts, "lint reports an empty test file before anything is fitted"
@@ -74,7 +74,7 @@ def frozen_name(run: str) -> str:
 
 def frozen(
     train: tuple[Any, Sequence[str]], valid: tuple[Any, Sequence[str]], test: Any, name: str, seed: int = 0
-) -> Yardstick:
+) -> Baseline:
     """Fit logistic regression on a frozen body's vectors of the texts (N, width), C chosen on validation."""
     try:
         from sklearn.preprocessing import StandardScaler
@@ -101,14 +101,14 @@ def _best(
     test: Any,
     seed: int,
     began: float,
-) -> Yardstick:
+) -> Baseline:
     """Fit one model for each C and keep the best on validation."""
     # Every candidate is fitted on train alone, so the winner is already "refitted on train only".
     candidates = [_fit(*train, c, seed) for c in grid]
     scores = [_share_equal(model.predict(valid[0]), valid[1]) for model in candidates]
     best = scores.index(max(scores))  # the first of equals: the smaller C is the simpler model
     model = candidates[best]
-    return Yardstick(
+    return Baseline(
         name=name,
         c=grid[best],
         valid_accuracy=scores[best],
@@ -120,13 +120,13 @@ def _best(
     )
 
 
-def majority(train_labels: Sequence[str], valid_labels: Sequence[str], test_texts: Sequence[str]) -> Yardstick:
+def majority(train_labels: Sequence[str], valid_labels: Sequence[str], test_texts: Sequence[str]) -> Baseline:
     """Always answer train's commonest label; among equals the first in alphabetical order."""
     counts = Counter(train_labels)
     labels = sorted(counts)
     answer = max(labels, key=lambda label: counts[label])
     shares = [counts[label] / len(train_labels) for label in labels]
-    return Yardstick(
+    return Baseline(
         name="majority class",
         c=None,
         valid_accuracy=_share_equal([answer] * len(valid_labels), valid_labels),

@@ -1,8 +1,8 @@
-"""Did pretraining pay off? Pretrained, scratch and the classical yardsticks on the same data, over seeds.
+"""Did pretraining pay off? Pretrained, scratch and the classical baselines on the same data, over seeds.
 
     OUT/
       comparison.json   what was asked for; another question needs another directory, or --force
-      arms/ARM/…        one Run for each seed (and number of labels), with its predictions (chances.json)
+      arms/ARM/…        one Run for each seed (and number of labels), with its predictions (probabilities.json)
       results.json      every figure of the report (its schema: report.py)
       report.html       the report, self-contained
       accuracy.png      accuracy against epoch; labels.png, accuracy against labels, if asked for
@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from greffon.comparison.arms import Arm, alike, chances_of, make_arms, outcome, train_all, trained_by
-from greffon.comparison.baselines import FROZEN, Yardstick, frozen, frozen_name, majority, tfidf
-from greffon.comparison.ensemble import TOGETHER, Together, together
+from greffon.comparison.arms import Arm, alike, make_arms, outcome, probabilities_of, train_all, trained_by
+from greffon.comparison.baselines import FROZEN, Baseline, frozen, frozen_name, majority, tfidf
+from greffon.comparison.ensemble import TOGETHER, Ensemble, fit_ensemble
 from greffon.comparison.figures import accuracy_figure, labels_figure, save
 from greffon.comparison.report import report
 from greffon.comparison.results import SeedOutcome, assemble, correctness
@@ -83,10 +83,10 @@ def compare(
     test: str | Path | None = None,
     seeds: int = 3,
     epochs: int = 15,
-    labels: Sequence[int] = (),
+    train_sizes: Sequence[int] = (),
     jobs: int | None = None,
     adapt: bool = False,
-    unfreeze: bool = False,
+    gradual_unfreezing: bool = False,
     text_column: str = "text",
     label_column: str = "label",
     force: bool = False,
@@ -123,7 +123,7 @@ def compare(
     if len({*own.values()}) > 1:
         told = ", ".join(f"{scratch} for {name}" for name, scratch in own.items())
         tell(f"the runs differ in form (direction, shape, tokenizer, settings); each is trained from scratch: {told}")
-    sizes = label_sizes(labels, splits.train, tell)
+    sizes = label_sizes(train_sizes, splits.train, tell)
     parts = {"train": data.train, "valid": data.valid, "test": data.test}
     files = {name: part[0] for name, part in parts.items() if part}
     asked = {
@@ -134,14 +134,14 @@ def compare(
         "columns": [text_column, label_column],
         "epochs": epochs,
         "adapt": adapt,
-        "unfreeze": unfreeze,
+        "gradual_unfreezing": gradual_unfreezing,
         "settings": settings,
     }
     path = Path(out)
     with own_directory(path, "comparison.json"):
         ask(path, asked, force)
         fresh = {scratch: next(name for name in own if own[name] == scratch) for scratch in own.values()}
-        arms = list(make_arms(path, sources, fresh, data, sizes, seeds, epochs, adapt, unfreeze, settings))
+        arms = list(make_arms(path, sources, fresh, data, sizes, seeds, epochs, adapt, gradual_unfreezing, settings))
         train_all(arms, jobs, tell)
         bodies = frozen_vectors(sources, splits)
         results = gather(
@@ -192,21 +192,21 @@ def scratches(recipes: Mapping[str, Recipe]) -> dict[str, str]:
     return own
 
 
-def label_sizes(labels: Sequence[int], train: Sequence[Labelled], tell: Callable[[str], None]) -> list[int]:
+def label_sizes(train_sizes: Sequence[int], train: Sequence[Labelled], tell: Callable[[str], None]) -> list[int]:
     """Put the numbers of labels in order; more than there are means all, and so few that one class is left an error."""
-    if any(number < 2 for number in labels):
-        raise UserError("--labels needs numbers of 2 or more, such as 100,400")
+    if any(number < 2 for number in train_sizes):
+        raise UserError("--train-sizes needs numbers of 2 or more, such as 100,400")
     available, taken = len(train), [example.label for example in balanced_order(train)]
     least = 1 + next(i for i, label in enumerate(taken) if label != taken[0])
-    if labels and min(labels) < least:
+    if train_sizes and min(train_sizes) < least:
         raise UserError(
-            f"--labels {min(labels)}: classes are taken in proportion, so that only {taken[0]!r} is among so few; "
+            f"--train-sizes {min(train_sizes)}: classes are taken in proportion, and only {taken[0]!r} is among so few; "
             f"choose {least} or more"
         )
-    for number in labels:
+    for number in train_sizes:
         if number > available:
             tell(f"warning: {number:,} labels asked for, {available:,} are there to train on; all are taken")
-    return sorted({number for number in labels if number < available})
+    return sorted({number for number in train_sizes if number < available})
 
 
 def ask(path: Path, asked: Mapping[str, Any], force: bool) -> None:
@@ -233,13 +233,13 @@ def frozen_vectors(sources: Mapping[str, Run], splits: Splits) -> dict[str, Vect
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # lint has told of texts that are cut
         return {
-            frozen_name(name): dict(zip(texts, embed(run, texts, pool="mean"), strict=True))
+            frozen_name(name): dict(zip(texts, embed(run, texts, pooling="mean"), strict=True))
             for name, run in sources.items()
         }
 
 
-def classical(splits: Splits, bodies: Mapping[str, Vectors]) -> dict[str, Yardstick]:
-    """Fit the yardsticks on the same texts."""
+def classical(splits: Splits, bodies: Mapping[str, Vectors]) -> dict[str, Baseline]:
+    """Fit the baselines on the same texts."""
 
     def columns(part: Sequence[Labelled]) -> tuple[list[str], list[str]]:
         return [example.text for example in part], [example.label for example in part]
@@ -256,16 +256,16 @@ def classical(splits: Splits, bodies: Mapping[str, Vectors]) -> dict[str, Yardst
     return found
 
 
-def answer_together(arms: Sequence[Arm], tfidf: Yardstick, valid: Sequence[Labelled]) -> dict[str, list[Together]]:
+def answer_together(arms: Sequence[Arm], tfidf: Baseline, valid: Sequence[Labelled]) -> dict[str, list[Ensemble]]:
     """Let each pretrained body answer together with TF-IDF, seed by seed: is there more in it than the words?"""
     gold = [example.label for example in valid]
-    found: dict[str, list[Together]] = {}
+    found: dict[str, list[Ensemble]] = {}
     for arm in arms:
         if not is_scratch(arm.name):
             assert list(arm.run.recipe.labels) == tfidf.labels, "one order of the classes"
-            body = chances_of(arm)
+            body = probabilities_of(arm)
             parts = (body["valid"], tfidf.valid_probabilities), (body["test"], tfidf.probabilities)
-            found.setdefault(arm.name, []).append(together(tfidf.labels, parts[0], gold, parts[1]))
+            found.setdefault(arm.name, []).append(fit_ensemble(tfidf.labels, parts[0], gold, parts[1]))
     return found
 
 
@@ -285,15 +285,15 @@ def gather(
     outcomes: dict[int, dict[str, list[SeedOutcome]]] = {}
     for arm in arms:
         outcomes.setdefault(arm.labels, {}).setdefault(arm.name, []).append(outcome(arm))
-    yardsticks = {size: classical(load_splits(replace(data, limit=size)), bodies) for size in (0, *sizes)}
+    baselines = {size: classical(load_splits(replace(data, limit=size)), bodies) for size in (0, *sizes)}
     both = {
         size: answer_together([arm for arm in arms if arm.labels == size], found["tfidf"], splits.valid)
-        for size, found in yardsticks.items()
+        for size, found in baselines.items()
     }
     curve: dict[str, list[dict[str, Any]]] = {}
     for size in (*sizes, 0) if sizes else ():
         answers = {name: [o.predictions for o in found] for name, found in outcomes[size].items()}
-        answers |= {name: [found.predictions] for name, found in yardsticks[size].items()}
+        answers |= {name: [found.predictions] for name, found in baselines[size].items()}
         answers |= {name + TOGETHER: [o.predictions for o in found] for name, found in both[size].items()}
         for name, predictions in answers.items():
             correct = correctness(predictions, gold)
@@ -301,7 +301,7 @@ def gather(
             curve.setdefault(name, []).append({"labels": size or len(splits.train), **point})
     return assemble(
         outcomes[0],
-        yardsticks[0],
+        baselines[0],
         gold,
         texts,
         splits.labels,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Chances = Sequence[Sequence[float]]
+Probabilities = Sequence[Sequence[float]]
 """How likely each label is, text by text: (N, C)."""
 
 TOGETHER = " + tfidf"
@@ -22,7 +22,7 @@ LEAST = 1e-9
 
 
 @dataclass(frozen=True)
-class Together:
+class Ensemble:
     """What two that answer together say of the test texts: a label each, and how likely it is."""
 
     weights: tuple[float, float]
@@ -31,9 +31,12 @@ class Together:
     probabilities: list[float]
 
 
-def together(
-    labels: Sequence[str], valid: tuple[Chances, Chances], gold: Sequence[str], test: tuple[Chances, Chances]
-) -> Together:
+def fit_ensemble(
+    labels: Sequence[str],
+    valid: tuple[Probabilities, Probabilities],
+    gold: Sequence[str],
+    test: tuple[Probabilities, Probabilities],
+) -> Ensemble:
     """Weigh two answerers on validation, whose true labels are `gold`, and let both answer the test texts.
 
     The one that is right has the say:
@@ -49,12 +52,12 @@ def together(
     logarithms = _logarithms(valid)
     weights = _weigh(logarithms[:, known], wanted)
     right = np.tensordot(weights, logarithms[:, known], axes=1).argmax(axis=1) == wanted
-    chances = _softmax(np.tensordot(weights, _logarithms(test), axes=1))
-    return Together(
+    probabilities = _softmax(np.tensordot(weights, _logarithms(test), axes=1))
+    return Ensemble(
         weights=(float(weights[0]), float(weights[1])),
         valid_accuracy=float(right.sum() / len(gold)),
-        predictions=[labels[i] for i in chances.argmax(axis=1)],
-        probabilities=chances.max(axis=1).tolist(),
+        predictions=[labels[i] for i in probabilities.argmax(axis=1)],
+        probabilities=probabilities.max(axis=1).tolist(),
     )
 
 
@@ -65,9 +68,9 @@ def _weigh(known: npt.NDArray[np.float64], wanted: npt.NDArray[np.int64]) -> npt
     texts = np.arange(len(wanted))
 
     def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-        chances = _softmax(np.tensordot(weights, known, axes=1))  # (N, C)
-        surprise = -np.log(np.maximum(chances[texts, wanted], LEAST)).mean()
-        expected = (chances * known).sum(axis=2)  # (2, N)
+        probabilities = _softmax(np.tensordot(weights, known, axes=1))  # (N, C)
+        surprise = -np.log(np.maximum(probabilities[texts, wanted], LEAST)).mean()
+        expected = (probabilities * known).sum(axis=2)  # (2, N)
         return float(surprise), (expected - known[:, texts, wanted]).mean(axis=1)
 
     found = minimize(loss, np.full(2, 0.5), jac=True, bounds=[(0.0, MOST)] * 2, method="L-BFGS-B")
@@ -75,7 +78,7 @@ def _weigh(known: npt.NDArray[np.float64], wanted: npt.NDArray[np.int64]) -> npt
     return weights
 
 
-def _logarithms(answers: tuple[Chances, Chances]) -> npt.NDArray[np.float64]:
+def _logarithms(answers: tuple[Probabilities, Probabilities]) -> npt.NDArray[np.float64]:
     """Stack the logarithms of both: (2, N, C)."""
     return np.log(np.maximum(np.array(answers, dtype=np.float64), LEAST))
 
@@ -83,5 +86,5 @@ def _logarithms(answers: tuple[Chances, Chances]) -> npt.NDArray[np.float64]:
 def _softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Turn the logits of each text into probabilities: (N, C)."""
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    chances: npt.NDArray[np.float64] = raised / raised.sum(axis=1, keepdims=True)
-    return chances
+    probabilities: npt.NDArray[np.float64] = raised / raised.sum(axis=1, keepdims=True)
+    return probabilities

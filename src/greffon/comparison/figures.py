@@ -29,7 +29,7 @@ _MAJORITY = Style("#83837e", "#98989a", "x", (0, (1, 2)), weight=1.1)
 
 
 def accuracy_figure(results: dict[str, Any], dark: bool = False, width: float = _WIDE) -> "Figure":
-    """Test accuracy against epoch: mean and range over seeds, with the yardsticks as lines."""
+    """Test accuracy against epoch: mean and range over seeds, with the baselines as lines."""
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = canvas(dark, width)

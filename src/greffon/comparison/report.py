@@ -20,7 +20,7 @@ The schema (accuracies and differences are shares between 0 and 1):
       mistakes         [{text, gold, predicted, probability, seeds}], the most confident first
       without_overlap  test accuracy without the texts that train holds too, or null
     differences  [{a, b, mean, interval, p}]: accuracy of a minus that of b, on the same texts
-    yardstick    {name, accuracy, interval, c, valid_accuracy, seconds} or null
+    baseline    {name, accuracy, interval, c, valid_accuracy, seconds} or null
     scratch      {pretrained arm: the scratch arm of its form}
     reach        {arm: {epochs, seconds} or null}: until its scratch's best mean validation accuracy
     reach_target {scratch arm: that accuracy}
@@ -29,7 +29,7 @@ The schema (accuracies and differences are shares between 0 and 1):
     label_curve  {arm: [{labels, mean, interval}]} or null
     data         {train, valid, test, train_test_overlap, findings: [{severity, code, message}], files}
     pretraining  {arm: seconds that its body was pretrained for; null: imported}
-    settings     {seeds, epochs, training: {optimiser, rate, pooling, …: what all trainings have in common}, …}
+    settings     {seeds, epochs, training: {optimizer, rate, pooling, …: what all trainings have in common}, …}
     versions     {package: version}
 """
 
@@ -266,7 +266,7 @@ def _data(results: Results) -> Html:
 
 
 def _method(results: Results) -> Html:
-    yardstick = results["yardstick"]
+    baseline = results["baseline"]
     lines = [
         "Epochs are chosen on validation, never on test: each run's test accuracy is the one at its own "
         "best validation epoch (among equals the one with the lower loss). A run that stopped early keeps "
@@ -278,8 +278,8 @@ def _method(results: Results) -> Html:
         "interval also allows for other seeds, so that the two need not agree where they are close to the line.",
         "All arms learn from the same labels and see the test texts only to be measured.",
     ]
-    if yardstick:
-        lines.append(f"{yardstick['name']}: words 1-2 and characters 2-5, C = {yardstick['c']:g} chosen on validation.")
+    if baseline:
+        lines.append(f"{baseline['name']}: words 1-2 and characters 2-5, C = {baseline['c']:g} chosen on validation.")
     return section("How it was measured", tag("ul", *(tag("li", line) for line in lines)))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from greffon.comparison.baselines import Yardstick
-from greffon.comparison.ensemble import TOGETHER, Together
+from greffon.comparison.baselines import Baseline
+from greffon.comparison.ensemble import TOGETHER, Ensemble
 from greffon.comparison.verdict import SCRATCH, Results, is_scratch, verdict
 from greffon.inference.metrics import (
     Correct,
@@ -51,7 +51,7 @@ class SeedOutcome:
 
 def assemble(
     arms: Mapping[str, Sequence[SeedOutcome]],
-    classical: Mapping[str, Yardstick],
+    classical: Mapping[str, Baseline],
     gold: Sequence[str],
     test_texts: Sequence[str],
     labels: Sequence[str],
@@ -63,7 +63,7 @@ def assemble(
     label_curve: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     pretraining: Mapping[str, float | None] | None = None,
     scratch: Mapping[str, str] | None = None,
-    together: Mapping[str, Sequence[Together]] | None = None,
+    together: Mapping[str, Sequence[Ensemble]] | None = None,
 ) -> Results:
     """Everything that `results.json` holds.
 
@@ -72,7 +72,7 @@ def assemble(
     """
     scratch = {name: (scratch or {}).get(name, SCRATCH) for name in arms if not is_scratch(name)}
     answers = {name: [outcome.predictions for outcome in outcomes] for name, outcomes in arms.items()}
-    answers |= {name: [yardstick.predictions] for name, yardstick in classical.items()}
+    answers |= {name: [baseline.predictions] for name, baseline in classical.items()}
     both = {name + TOGETHER: found for name, found in (together or {}).items()}
     answers |= {name: [each.predictions for each in found] for name, found in both.items()}
     correct = {name: correctness(predictions, gold) for name, predictions in answers.items()}
@@ -84,13 +84,13 @@ def assemble(
             | _training(outcomes)
             | {"mistakes": _mistakes([(o.predictions, o.probabilities) for o in outcomes], gold, test_texts)}
         )
-    for name, yardstick in classical.items():
-        confidence = [max(row) for row in yardstick.probabilities]
+    for name, baseline in classical.items():
+        confidence = [max(row) for row in baseline.probabilities]
         results["arms"][name] = (
             {"kind": "classical"}
             | _scores(answers[name], correct[name], gold, labels, overlap)
-            | _fitting(yardstick)
-            | {"mistakes": _mistakes([(yardstick.predictions, confidence)], gold, test_texts)}
+            | _fitting(baseline)
+            | {"mistakes": _mistakes([(baseline.predictions, confidence)], gold, test_texts)}
         )
     for name, found in both.items():
         results["arms"][name] = (
@@ -105,7 +105,7 @@ def assemble(
         )
     results["differences"] = _differences(correct, list(arms), scratch, list(both))
     results["scratch"] = dict(scratch)
-    results["yardstick"] = _yardstick(results["arms"], classical)
+    results["baseline"] = _baseline(results["arms"], classical)
     results["reach"], results["reach_target"] = _reach(arms, scratch)
     results["labels"] = list(labels)
     results["label_curve"] = (
@@ -166,17 +166,17 @@ def _training(outcomes: Sequence[SeedOutcome]) -> dict[str, Any]:
     }
 
 
-def _fitting(yardstick: Yardstick) -> dict[str, Any]:
+def _fitting(baseline: Baseline) -> dict[str, Any]:
     return {
-        "valid_accuracy": _valid([yardstick.valid_accuracy]),
+        "valid_accuracy": _valid([baseline.valid_accuracy]),
         "chosen_epoch": [],
         "parameters": None,
-        "seconds": [yardstick.seconds],
+        "seconds": [baseline.seconds],
         "curve": [],
     }
 
 
-def _weighing(found: Sequence[Together]) -> dict[str, Any]:
+def _weighing(found: Sequence[Ensemble]) -> dict[str, Any]:
     return {
         "valid_accuracy": _valid([each.valid_accuracy for each in found]),
         "chosen_epoch": [],
@@ -250,17 +250,17 @@ def _differences(
     return entries
 
 
-def _yardstick(arms: Mapping[str, Any], classical: Mapping[str, Yardstick]) -> dict[str, Any] | None:
+def _baseline(arms: Mapping[str, Any], classical: Mapping[str, Baseline]) -> dict[str, Any] | None:
     if "tfidf" not in classical:
         return None
-    yardstick, scores = classical["tfidf"], arms["tfidf"]["test_accuracy"]
+    baseline, scores = classical["tfidf"], arms["tfidf"]["test_accuracy"]
     return {
-        "name": yardstick.name,
+        "name": baseline.name,
         "accuracy": scores["mean"],
         "interval": scores["interval"],
-        "c": yardstick.c,
-        "valid_accuracy": yardstick.valid_accuracy,
-        "seconds": yardstick.seconds,
+        "c": baseline.c,
+        "valid_accuracy": baseline.valid_accuracy,
+        "seconds": baseline.seconds,
     }
 
 

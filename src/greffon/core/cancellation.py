@@ -11,12 +11,12 @@ from contextvars import ContextVar
 _called_off: ContextVar[threading.Event | None] = ContextVar("called_off", default=None)
 
 
-class Stopped(Exception):  # noqa: N818 - nothing went wrong
+class Cancelled(Exception):  # noqa: N818 - nothing went wrong
     """Nobody waits for the result any more."""
 
 
 @contextmanager
-def stoppable(called_off: threading.Event) -> Iterator[None]:
+def cancellable(called_off: threading.Event) -> Iterator[None]:
     """Let what runs inside stop at its next step once the event is set."""
     token = _called_off.set(called_off)
     try:
@@ -25,8 +25,8 @@ def stoppable(called_off: threading.Event) -> Iterator[None]:
         _called_off.reset(token)
 
 
-def go_on() -> None:
+def raise_if_cancelled() -> None:
     """Raise `Stopped` if the work was called off."""
     called_off = _called_off.get()
     if called_off is not None and called_off.is_set():
-        raise Stopped
+        raise Cancelled

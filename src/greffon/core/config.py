@@ -20,16 +20,16 @@ Positions = Literal["sinusoidal", "sinusoidal-halves", "rotary", "learned", "non
 PretrainingObjective = Literal["causal", "masked", "seq2seq"]
 Objective = Literal["causal", "masked", "classify", "seq2seq", "body"]
 BodyKind = Literal["decoder", "encoder", "encoder-decoder"]
-Optimiser = Literal["adamw", "muon"]
-Decay = Literal["linear", "cosine", "inverse-sqrt", "constant"]
-Choice = Literal["loss", "bleu"]
+Optimizer = Literal["adamw", "muon"]
+LrSchedule = Literal["linear", "cosine", "inverse-sqrt", "constant"]
+BestMetric = Literal["loss", "bleu"]
 Backend = Literal["torch", "ctranslate2"]
 Pooling = Literal["cls", "last", "mean", "mean-max"]
 Pool = Literal["cls", "mean", "last"]
 """What can stand for a text that is only looked at."""
-Inner = Literal["none", "tanh", "relu"]
+PoolerActivation = Literal["none", "tanh", "relu"]
 
-LARGEST = {"layers": 1000, "width": 100_000, "heads": 1000, "feed_forward": 1_000_000, "context": 1_000_000}
+LARGEST = {"layers": 1000, "hidden_size": 100_000, "heads": 1000, "intermediate_size": 1_000_000, "context": 1_000_000}
 """Beyond any machine that this package is for: a larger number is a slip of the finger."""
 
 
@@ -39,11 +39,11 @@ class Shape:
 
     layers: int = 3
     """Number of blocks."""
-    width: int = 128
+    hidden_size: int = 128
     """Features of a hidden state."""
     heads: int = 2
     """Attention heads; they share the width and cost nothing."""
-    feed_forward: int = 512
+    intermediate_size: int = 512
     """Features inside the feed-forward network."""
     activation: Activation = "squared-relu"
     """What bends inside the feed-forward network."""
@@ -55,7 +55,7 @@ class Shape:
     """How a token knows where it stands."""
     bias: bool = False
     """Whether linear maps and layer norms have biases."""
-    tied: bool = True
+    tie_embeddings: bool = True
     """Whether the vocabulary head borrows the embedding as its matrix."""
     dropout: float = 0.0
     """The share of features that training hides."""
@@ -63,7 +63,7 @@ class Shape:
     """Tokens of the longest text it is trained on."""
     segments: int = 0
     """Kinds of text in a pair that the body tells apart; 0: none."""
-    scaled: bool = True
+    scale_embeddings: bool = True
     """Whether embeddings are multiplied by √width on their way in."""
     embedding_norm: bool = False
     """Whether a norm stands between the embeddings and the first block (BERT)."""
@@ -77,7 +77,7 @@ class Shape:
     """Whether a tied vocabulary head has a bias of its own (BERT, Marian)."""
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width", "heads", "feed_forward", "context"):
+        for name in ("layers", "hidden_size", "heads", "intermediate_size", "context"):
             _at_least(name, getattr(self, name), 1)
             if getattr(self, name) > LARGEST[name]:
                 raise UserError(f"{name} is {getattr(self, name)}; choose {LARGEST[name]} at most")
@@ -87,14 +87,14 @@ class Shape:
             raise UserError(f"position_offset is {self.position_offset}; choose 0 or more")
         if not 0 < self.norm_epsilon < 1:
             raise UserError(f"norm_epsilon is {self.norm_epsilon}; choose a small number above 0, such as 1e-5")
-        if self.width % self.heads:
+        if self.hidden_size % self.heads:
             raise UserError(
-                f"width {self.width} cannot be cut into {self.heads} heads; choose a number that divides it"
+                f"hidden_size {self.hidden_size} cannot be cut into {self.heads} heads; choose a number that divides it"
             )
-        if self.positions == "rotary" and (self.width // self.heads) % 2:
+        if self.positions == "rotary" and (self.hidden_size // self.heads) % 2:
             raise UserError(
-                f"rotary positions turn pairs of features, but width {self.width} / {self.heads} heads is odd; "
-                "choose an even width for each head"
+                f"rotary positions turn pairs of features, but hidden_size {self.hidden_size} / {self.heads} heads "
+                "is odd; choose an even width for each head"
             )
         if not 0 <= self.dropout < 1:
             raise UserError(f"dropout is {self.dropout}; choose a number from 0 up to, not including, 1")
@@ -112,33 +112,33 @@ class Training:
     """Optimiser steps in all; 0: as many as `minutes` hold, by a short calibration."""
     minutes: float = 0.0
     """Minutes of training, where no steps are given."""
-    rows: int = 8
+    batch_size: int = 8
     """Rows of a batch (texts, when fine-tuning)."""
     batch_tokens: int = 4096
     """Padded tokens of a batch of pairs at most, on its longer side."""
-    accumulate: int = 1
+    gradient_accumulation: int = 1
     """Batches whose gradients are summed for one step."""
-    optimiser: Optimiser = "muon"
+    optimizer: Optimizer = "muon"
     """Muon for the matrices inside the blocks and AdamW for the rest, or AdamW for all."""
-    rate: float = 1e-2
+    learning_rate: float = 1e-2
     """AdamW's rate: embeddings, heads, norms, biases (and matrices, without Muon)."""
-    matrix_rate: float = 1e-2
+    muon_learning_rate: float = 1e-2
     """Muon's rate, for the matrices inside the blocks."""
     weight_decay: float = 0.0
     """The share of a weight that a full step takes away."""
-    warmup: int = 100
+    warmup_steps: int = 100
     """Steps in which the rate climbs to its full height; a fifth of all steps at most."""
-    decay: Decay = "linear"
+    lr_schedule: LrSchedule = "linear"
     """How the rate falls afterwards: to zero at the last step, or with the root of the step (Noam)."""
-    clip: float = 1.0
+    max_grad_norm: float = 1.0
     """The largest gradient norm; longer ones are scaled down."""
-    spike: float = 5.0
+    skip_loss_spikes: float = 5.0
     """A loss this many times the usual is not learned from, nor a gradient 100 times as many; 0: only no numbers."""
     label_smoothing: float = 0.0
     """The share that is spread over the whole vocabulary instead of the wanted token (translation)."""
-    average: int = 0
+    average_checkpoints: int = 0
     """Evaluations, the last ones, whose weights are averaged at the end, if that is better; 0: none."""
-    choose_by: Choice = "loss"
+    metric_for_best: BestMetric = "loss"
     """Which held-out score chooses the best weights and stops early: loss, or BLEU (translation)."""
     layer_decay: float = 1.0
     """The rate of each layer as a share of the one above it (ULMFiT)."""
@@ -152,21 +152,29 @@ class Training:
     """What all random numbers are derived from."""
     evaluate_every: int = 0
     """Steps between two evaluations; 0: ten in all (pretraining) or one an epoch (fine-tuning)."""
-    valid_tokens: int = 65_536
+    eval_tokens: int = 65_536
     """Held-out tokens that an evaluation reads at most."""
     checkpoint_minutes: float = 2.0
     """Minutes between two checkpoints at most."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "warmup", "evaluate_every", "seed", "patience", "unfreeze_every", "average"):
+        for name in (
+            "steps",
+            "warmup_steps",
+            "evaluate_every",
+            "seed",
+            "patience",
+            "unfreeze_every",
+            "average_checkpoints",
+        ):
             _at_least(name, getattr(self, name), 0)
-        for name in ("rows", "batch_tokens", "accumulate", "valid_tokens"):
+        for name in ("batch_size", "batch_tokens", "gradient_accumulation", "eval_tokens"):
             _at_least(name, getattr(self, name), 1)
-        for name in ("rate", "matrix_rate", "clip", "checkpoint_minutes"):
+        for name in ("learning_rate", "muon_learning_rate", "max_grad_norm", "checkpoint_minutes"):
             if not 0 < getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; choose a number above 0")
-        if not (self.spike == 0 or 1 < self.spike < math.inf):
-            raise UserError(f"spike is {self.spike}; choose a number above 1, or 0 for none")
+        if not (self.skip_loss_spikes == 0 or 1 < self.skip_loss_spikes < math.inf):
+            raise UserError(f"skip_loss_spikes is {self.skip_loss_spikes}; choose a number above 1, or 0 for none")
         if not 0 < self.layer_decay <= 1:
             raise UserError(f"layer_decay is {self.layer_decay}; choose a share above 0 and up to 1")
         if not 0 <= self.label_smoothing < 1:
@@ -175,13 +183,13 @@ class Training:
             raise UserError(f"weight_decay is {self.weight_decay}; choose a number from 0 up to 1")
 
     @property
-    def distance(self) -> int:
+    def eval_interval(self) -> int:
         """Steps between two evaluations."""
         return self.evaluate_every or max(1, -(-self.steps // EVALUATIONS))
 
     def evaluates(self, step: int) -> bool:
         """Whether held-out text is scored after a step: the first (0), the last, and at even distances between."""
-        return step == self.steps or step % self.distance == 0
+        return step == self.steps or step % self.eval_interval == 0
 
 
 @dataclass(frozen=True)
@@ -221,7 +229,7 @@ class Masking:
 
     mask_rate: float = 0.15
     """The share of tokens to predict: 80 % of them hidden, 10 % replaced, 10 % left as they are."""
-    whole_words: bool = False
+    whole_word_masking: bool = False
     """Whether all pieces of a word are chosen together."""
     next_sentence: bool = False
     """Whether to learn, too, if one text follows another in the same document."""
@@ -241,15 +249,15 @@ class Graft:
 
     pooling: Pooling = "mean-max"
     """What the head reads: the first token, the last real one, the mean, or mean and maximum side by side."""
-    words: bool = False
+    concat_embeddings: bool = False
     """Whether the head also reads the token embeddings, beside what the body made of them."""
     head_dropout: float = 0.0
     """The share of pooled features that training hides from the head."""
-    adversarial: float = 0.0
+    adversarial_epsilon: float = 0.0
     """How far training also pushes a text's embeddings to where they mislead most, in lengths of one; 0: not at all."""
     freeze: bool = False
     """Train the head alone."""
-    inner: Inner = "none"
+    pooler_activation: PoolerActivation = "none"
     """Whether the head maps and bends the pooled features first (BERT: tanh, DistilBERT: relu)."""
     class_bias: bool = True
     """Whether the classes have a bias (GPT-2's have none)."""
@@ -257,8 +265,10 @@ class Graft:
     def __post_init__(self) -> None:
         if not 0 <= self.head_dropout < 1:
             raise UserError(f"head_dropout is {self.head_dropout}; choose a number from 0 up to, not including, 1")
-        if not 0 <= self.adversarial < math.inf:
-            raise UserError(f"adversarial is {self.adversarial}; choose 0 for none, or a number like 0.1")
+        if not 0 <= self.adversarial_epsilon < math.inf:
+            raise UserError(
+                f"adversarial_epsilon is {self.adversarial_epsilon}; choose 0 for none, or a number like 0.1"
+            )
 
 
 @dataclass(frozen=True)
@@ -270,7 +280,7 @@ class Recipe:
     shape: Shape
     training: Training
     data: Data
-    vocabulary: int
+    vocab_size: int
     """Tokens of the vocabulary, special ones included."""
     tokenizer_digest: str = ""
     """The identity of the tokenizer in the run directory, once there is one."""
@@ -291,7 +301,7 @@ class Recipe:
     """What a short calibration measured before the start: seconds a step, gigabytes at the peak."""
 
     def __post_init__(self) -> None:
-        _at_least("vocabulary", self.vocabulary, 1)
+        _at_least("vocab_size", self.vocab_size, 1)
 
 
 Description = TypeVar("Description")
@@ -339,7 +349,7 @@ def check_names(settings: Mapping[str, Any], *kinds: type, where: str = "") -> N
 
 FREE = ("dropout", "context")
 """What fine-tuning may change in the shape of a body."""
-PAIR_SETTINGS = ("batch_tokens", "label_smoothing", "choose_by")
+PAIR_SETTINGS = ("batch_tokens", "label_smoothing", "metric_for_best")
 
 
 def refuse_pair_settings(settings: Mapping[str, Any]) -> None:

@@ -35,7 +35,7 @@ class ToldError(Exception):
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Name the nearest of the choices, or all of them: ` (did you mean 'layers'?)`.
 
-    >>> did_you_mean("n_laers", ["n_layers", "width"])
+    >>> did_you_mean("n_laers", ["n_layers", "hidden_size"])
     "; did you mean 'n_layers'?"
     """
     known = sorted(islice(choices, MANY))

@@ -34,16 +34,16 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def in_crew() -> bool:
+def launched_by_torchrun() -> bool:
     """Say whether a launcher (torchrun, or `--processes`) has started this process as one of several."""
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
-def leads() -> bool:
+def is_main_process() -> bool:
     """Say whether this process is the one that writes and speaks: the first of several, or alone."""
-    return not in_crew() or os.environ["RANK"] == "0"
+    return not launched_by_torchrun() or os.environ["RANK"] == "0"
 
 
-def complains() -> bool:
-    """Say whether this process tells of what went wrong before the crew came together: one on each machine does."""
-    return not in_crew() or os.environ.get("LOCAL_RANK", os.environ["RANK"]) == "0"
+def reports_errors() -> bool:
+    """Say whether this process tells of what went wrong before the group came together: one on each machine does."""
+    return not launched_by_torchrun() or os.environ.get("LOCAL_RANK", os.environ["RANK"]) == "0"

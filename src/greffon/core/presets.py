@@ -18,7 +18,7 @@ class Preset:
     finetuning_dropout: float
     adaptation: Training
     objectives: tuple[str, ...]
-    vocabulary: int = 8000
+    vocab_size: int = 8000
 
 
 def compact() -> Preset:
@@ -27,9 +27,9 @@ def compact() -> Preset:
         shape=Shape(),
         training=Training(weight_decay=0.1),
         graft=Graft(),
-        finetuning=Training(rows=16, optimiser="adamw", rate=1e-3, warmup=20),
+        finetuning=Training(batch_size=16, optimizer="adamw", learning_rate=1e-3, warmup_steps=20),
         finetuning_dropout=0.1,
-        adaptation=Training(rate=2e-3, matrix_rate=2e-3, warmup=20, steps=300, patience=3),
+        adaptation=Training(learning_rate=2e-3, muon_learning_rate=2e-3, warmup_steps=20, steps=300, patience=3),
         objectives=("causal", "masked"),
     )
 
@@ -38,15 +38,15 @@ def lab() -> Preset:
     """Build the founding model, exactly: what a first course on Transformers builds."""
     shape = Shape(
         layers=4,
-        width=200,
+        hidden_size=200,
         heads=2,
-        feed_forward=200,
+        intermediate_size=200,
         activation="relu",
         norm="layer",
         norm_place="post",
         positions="sinusoidal",
         bias=True,
-        tied=False,
+        tie_embeddings=False,
         dropout=0.1,
         context=256,
     )
@@ -54,10 +54,10 @@ def lab() -> Preset:
     return replace(
         default,
         shape=shape,
-        training=replace(default.training, optimiser="adamw", rate=1e-3, weight_decay=0.0, warmup=200),
+        training=replace(default.training, optimizer="adamw", learning_rate=1e-3, weight_decay=0.0, warmup_steps=200),
         graft=Graft(pooling="last"),
-        finetuning=replace(default.finetuning, rate=3e-4),
-        adaptation=replace(default.adaptation, optimiser="adamw", rate=3e-4),
+        finetuning=replace(default.finetuning, learning_rate=3e-4),
+        adaptation=replace(default.adaptation, optimizer="adamw", learning_rate=3e-4),
     )
 
 
@@ -65,89 +65,100 @@ def base() -> Preset:
     """Build the base model of "Attention is all you need": 6 + 6 layers, three-way tied embeddings."""
     shape = Shape(
         layers=6,
-        width=512,
+        hidden_size=512,
         heads=8,
-        feed_forward=2048,
+        intermediate_size=2048,
         activation="relu",
         norm="layer",
         norm_place="post",
         positions="sinusoidal",
         bias=True,
-        tied=True,
+        tie_embeddings=True,
         dropout=0.1,
         context=256,
     )
     training = Training(
         batch_tokens=4096,
-        optimiser="adamw",
-        rate=7e-4,  # 512 ** -0.5 × 4000 ** -0.5
-        warmup=4000,
-        decay="inverse-sqrt",
+        optimizer="adamw",
+        learning_rate=7e-4,  # 512 ** -0.5 × 4000 ** -0.5
+        warmup_steps=4000,
+        lr_schedule="inverse-sqrt",
         label_smoothing=0.1,
         evaluate_every=1000,
-        average=5,
+        average_checkpoints=5,
     )
-    return replace(compact(), shape=shape, training=training, graft=Graft(), objectives=("seq2seq",), vocabulary=37_000)
+    return replace(compact(), shape=shape, training=training, graft=Graft(), objectives=("seq2seq",), vocab_size=37_000)
 
 
 def small() -> Preset:
     """Build the default for translation: tens of thousands of pairs, two CPU cores, an hour."""
     paper = base()
     shape = replace(
-        paper.shape, layers=4, width=128, heads=4, feed_forward=512, norm_place="pre", dropout=0.2, context=128
+        paper.shape,
+        layers=4,
+        hidden_size=128,
+        heads=4,
+        intermediate_size=512,
+        norm_place="pre",
+        dropout=0.2,
+        context=128,
     )
     training = replace(
         paper.training,
-        optimiser="muon",
-        rate=1e-2,
-        matrix_rate=1e-2,
-        warmup=100,
-        decay="linear",
+        optimizer="muon",
+        learning_rate=1e-2,
+        muon_learning_rate=1e-2,
+        warmup_steps=100,
+        lr_schedule="linear",
         evaluate_every=200,
     )
-    return replace(paper, shape=shape, training=training, vocabulary=8000)
+    return replace(paper, shape=shape, training=training, vocab_size=8000)
 
 
 def bert() -> Preset:
     """Build BERT-base as it was published: what an imported encoder is fine-tuned like."""
     shape = Shape(
         layers=12,
-        width=768,
+        hidden_size=768,
         heads=12,
-        feed_forward=3072,
+        intermediate_size=3072,
         activation="gelu",
         norm="layer",
         norm_place="post",
         positions="learned",
         bias=True,
-        tied=True,
+        tie_embeddings=True,
         dropout=0.1,
         context=512,
         segments=2,
-        scaled=False,
+        scale_embeddings=False,
         embedding_norm=True,
         norm_epsilon=1e-12,
         head_transform=True,
         head_bias=True,
     )
     default = compact()
-    careful = replace(default.finetuning, rate=5e-5, warmup=100)
+    careful = replace(default.finetuning, learning_rate=5e-5, warmup_steps=100)
     return replace(
         default,
         shape=shape,
-        training=replace(default.training, optimiser="adamw", rate=1e-4, weight_decay=0.01, warmup=10_000),
-        graft=Graft(pooling="cls", inner="tanh"),
+        training=replace(
+            default.training, optimizer="adamw", learning_rate=1e-4, weight_decay=0.01, warmup_steps=10_000
+        ),
+        graft=Graft(pooling="cls", pooler_activation="tanh"),
         finetuning=careful,
-        adaptation=replace(default.adaptation, optimiser="adamw", rate=5e-5),
+        adaptation=replace(default.adaptation, optimizer="adamw", learning_rate=5e-5),
         objectives=("masked",),
-        vocabulary=30_522,
+        vocab_size=30_522,
     )
 
 
 def distilbert() -> Preset:
     """Build DistilBERT as it was published: half of BERT, without segments, another bend in its class head."""
     full = bert()
-    return replace(full, shape=replace(full.shape, layers=6, segments=0), graft=replace(full.graft, inner="relu"))
+    return replace(
+        full, shape=replace(full.shape, layers=6, segments=0), graft=replace(full.graft, pooler_activation="relu")
+    )
 
 
 def bert_mini() -> Preset:
@@ -155,11 +166,11 @@ def bert_mini() -> Preset:
     full = bert()
     return replace(
         full,
-        shape=replace(full.shape, layers=4, width=256, heads=4, feed_forward=1024, context=128),
-        training=replace(full.training, rate=5e-4, warmup=200),
-        finetuning=replace(full.finetuning, rate=3e-4, warmup=20),
-        adaptation=replace(full.adaptation, rate=3e-4),
-        vocabulary=8000,
+        shape=replace(full.shape, layers=4, hidden_size=256, heads=4, intermediate_size=1024, context=128),
+        training=replace(full.training, learning_rate=5e-4, warmup_steps=200),
+        finetuning=replace(full.finetuning, learning_rate=3e-4, warmup_steps=20),
+        adaptation=replace(full.adaptation, learning_rate=3e-4),
+        vocab_size=8000,
     )
 
 
@@ -178,7 +189,7 @@ def gpt2() -> Preset:
         head_bias=False,
     )
     graft = Graft(pooling="last", class_bias=False)
-    return replace(encoder, shape=shape, graft=graft, objectives=("causal",), vocabulary=50_257)
+    return replace(encoder, shape=shape, graft=graft, objectives=("causal",), vocab_size=50_257)
 
 
 def gpt2_mini() -> Preset:
@@ -186,11 +197,11 @@ def gpt2_mini() -> Preset:
     full, mini = gpt2(), bert_mini()
     return replace(
         full,
-        shape=replace(full.shape, layers=4, width=256, heads=4, feed_forward=1024, context=256, dropout=0.0),
+        shape=replace(full.shape, layers=4, hidden_size=256, heads=4, intermediate_size=1024, context=256, dropout=0.0),
         training=compact().training,
         finetuning=mini.finetuning,
         adaptation=mini.adaptation,
-        vocabulary=8000,
+        vocab_size=8000,
     )
 
 
@@ -198,7 +209,7 @@ def marian() -> Preset:
     """Build the Marian model of OPUS-MT: the base model with SiLU, and a bias on the tied head."""
     paper = base()
     shape = replace(paper.shape, activation="silu", positions="sinusoidal-halves", context=512, head_bias=True)
-    return replace(paper, shape=shape, vocabulary=58_101)
+    return replace(paper, shape=shape, vocab_size=58_101)
 
 
 def marian_small() -> Preset:
@@ -207,14 +218,14 @@ def marian_small() -> Preset:
     shape = replace(
         full.shape,
         layers=size.shape.layers,
-        width=size.shape.width,
+        hidden_size=size.shape.hidden_size,
         heads=size.shape.heads,
-        feed_forward=size.shape.feed_forward,
+        intermediate_size=size.shape.intermediate_size,
         dropout=size.shape.dropout,
         context=size.shape.context,
     )
     # Post-norm layers want a gentler start than Muon's.
-    training = replace(full.training, rate=1e-3, warmup=400, evaluate_every=size.training.evaluate_every)
+    training = replace(full.training, learning_rate=1e-3, warmup_steps=400, evaluate_every=size.training.evaluate_every)
     return replace(size, shape=shape, training=training)
 
 

@@ -8,11 +8,11 @@ from greffon.data.corpora import documents
 from greffon.data.tokenizer import Tokenizer
 
 
-def tokenizer(
+def train_tokenizer(
     texts: Sequence[str | Path],
     *,
     out: str | Path,
-    vocabulary: int = 8000,
+    vocab_size: int = 8000,
     lowercase: bool = False,
     text_column: str = "text",
     force: bool = False,
@@ -31,7 +31,7 @@ def tokenizer(
     texts = [texts] if isinstance(texts, str | Path) else texts
     try:
         out.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that none is lost
-        made = Tokenizer.train(documents(texts, text_column), vocabulary, lowercase=lowercase)
+        made = Tokenizer.train(documents(texts, text_column), vocab_size, lowercase=lowercase)
         made.save(out)
     except OSError as problem:
         raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None

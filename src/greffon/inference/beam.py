@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from greffon.core.cancellation import go_on
+from greffon.core.cancellation import raise_if_cancelled
 from greffon.core.errors import UserError
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
@@ -26,12 +26,12 @@ BATCH_TOKENS = 4096
 class Search:
     """How translations are sought: beams side by side, and how a score grows with length."""
 
-    beam: int = 4
+    beam_size: int = 4
     length_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.beam <= 1000:
-            raise UserError(f"beam is {self.beam}; choose 1 (greedy) or more, up to 1000")
+        if not 1 <= self.beam_size <= 1000:
+            raise UserError(f"beam_size is {self.beam_size}; choose 1 (greedy) or more, up to 1000")
         if not 0 <= self.length_penalty <= 10:
             raise UserError(f"length_penalty is {self.length_penalty}; choose 0 (none) or more, up to 10")
 
@@ -59,7 +59,7 @@ def search_all(
 ) -> list[list[Hypothesis]]:
     """Search for the targets of all sources, in batches of similar length; each gets its best, best first."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
-    for members in _batches([len(source) + 1 for source in sources], search.beam):
+    for members in _batches([len(source) + 1 for source in sources], search.beam_size):
         some = search_batch(model, [sources[i] for i in members], [limits[i] for i in members], search, vocabulary)
         for i, hypotheses in zip(members, some, strict=True):
             found[i] = hypotheses
@@ -87,10 +87,10 @@ def search_batch(
     assert isinstance(body, EncoderDecoder)
     assert isinstance(head, VocabularyHead)
     model.eval()
-    device, beam = body.embedding.weight.device, search.beam
+    device, beam = body.embedding.weight.device, search.beam_size
     tokens, documents = padded_sources(sources, vocabulary.end, vocabulary.padding)
     source = body.encode(tokens.to(device), None if documents is None else documents.to(device))
-    memory = body.remember(source, beam, max(limits))
+    memory = body.new_cache(source, beam, max(limits))
     active = torch.arange(len(sources), device=device)
     limit = torch.tensor(limits, device=device)
     written = torch.full((len(sources), beam, 1), vocabulary.start, device=device)  # (N, K, length + 1)
@@ -99,8 +99,8 @@ def search_batch(
     sums[:, 0] = 0.0
     endings = [_Endings(beam) for _ in sources]
     for length in range(1, max(limits) + 1):
-        go_on()
-        hidden = body.read_on(written[:, :, -1].reshape(-1, 1), memory)[:, 0]
+        raise_if_cancelled()
+        hidden = body.decode_step(written[:, :, -1].reshape(-1, 1), memory)[:, 0]
         values, origins, drawn = _continuations(head, hidden, sums, vocabulary.banned)
         candidates = torch.cat((_pick(written, origins), drawn.unsqueeze(-1)), dim=-1)  # (N, 2 K, length + 1)
         ended = (drawn == vocabulary.end) | (limit[active] == length).unsqueeze(1)

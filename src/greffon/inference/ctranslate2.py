@@ -112,12 +112,12 @@ def _search(
 ) -> list[list[Hypothesis]]:
     ids = {name: id for id, name in enumerate(names)}
     found: list[list[Hypothesis]] = [[] for _ in sources]
-    patience = PATIENCE if search.beam > 1 else 1.0
+    patience = PATIENCE if search.beam_size > 1 else 1.0
     # Batches are worked on side by side, so a few sentences are shared out, too: a batch for each thread. Smaller ones
     # would read the weights as often for fewer rows.
     share = -(-sum(len(source) + 1 for source in sources) // threads)
     longest = max(map(len, sources)) + 1
-    batch_tokens = max(min(share, BATCH_TOKENS // search.beam), longest)
+    batch_tokens = max(min(share, BATCH_TOKENS // search.beam_size), longest)
 
     def translate(members: Sequence[int], limit: int) -> list[int]:
         """Search for the targets of some sources; return those that went beyond their own limit."""
@@ -125,9 +125,9 @@ def _search(
             [[names[id] for id in sources[i]] for i in members],
             max_batch_size=batch_tokens,
             batch_type="tokens",
-            beam_size=search.beam,
+            beam_size=search.beam_size,
             patience=patience,
-            num_hypotheses=round(search.beam * patience),
+            num_hypotheses=round(search.beam_size * patience),
             length_penalty=search.length_penalty,
             suppress_sequences=[[names[id]] for id in vocabulary.banned],
             return_end_token=True,  # the length that divides a score counts the end, as ours does
@@ -144,7 +144,7 @@ def _search(
             found[i] = [
                 Hypothesis([token for token in target if token != vocabulary.end], score)
                 for target, score in zip(targets, result.scores, strict=True)
-            ][: search.beam]
+            ][: search.beam_size]
         return beyond
 
     # The library knows one limit for all. Few sentences reach theirs, and they are sought again with it.
@@ -242,7 +242,7 @@ def _convert(run: Run, folder: Path, quantize: str | None) -> None:
 def _names(run: Run) -> list[str]:
     """Name every id of the model's vocabulary; some may stand for no token."""
     names = run.tokenizer.names
-    return [*names, *(f"<unused {id}>" for id in range(len(names), run.recipe.vocabulary))]
+    return [*names, *(f"<unused {id}>" for id in range(len(names), run.recipe.vocab_size))]
 
 
 @torch.no_grad()
@@ -280,7 +280,7 @@ def _specification(model: Model, specs: Any) -> Any:
         rms_norm=shape.norm == "rms",
     )
     spec.config.layer_norm_epsilon = shape.norm_epsilon
-    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = shape.scaled
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = shape.scale_embeddings
     embedding = _array(body.embedding.weight)
     spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = embedding
     spec.decoder.projection.weight = embedding if head.weight is body.embedding.weight else _array(head.weight)
@@ -288,7 +288,7 @@ def _specification(model: Model, specs: Any) -> Any:
         spec.decoder.projection.bias = _array(head.bias)
     sides: list[tuple[Encoder | TargetDecoder, Any]] = [(body.encoder, spec.encoder), (body.decoder, spec.decoder)]
     for side, its in sides:
-        its.position_encodings.encodings = _position_table(side, shape.context, shape.width)
+        its.position_encodings.encodings = _position_table(side, shape.context, shape.hidden_size)
         if hasattr(its, "layer_norm"):
             _place_norm(side.norm, its.layer_norm)
         for block, layer in zip(side.blocks, its.layer, strict=True):

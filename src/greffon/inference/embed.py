@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import torch
 
-from greffon.core.cancellation import go_on
+from greffon.core.cancellation import raise_if_cancelled
 from greffon.core.config import Pool
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
@@ -23,7 +23,7 @@ from greffon.runs.run import Run
 POOLS = get_args(Pool)
 
 
-def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pool = "mean") -> np.ndarray:
+def embed(run: str | Path | Run, texts: str | Sequence[str], *, pooling: Pool = "mean") -> np.ndarray:
     """Return a vector for each text, (N, width): `embed("runs/body", ["Un beau livre."]).shape`.
 
     `pool` is what stands for a text: the mean of its tokens' states, the last one's, or that of
@@ -31,20 +31,20 @@ def embed(run: str | Path | Run, texts: str | Sequence[str], *, pool: Pool = "me
     """
     run = _body(run)
     texts = [texts] if isinstance(texts, str) else list(texts)
-    if pool not in POOLS:
-        raise UserError(f"unknown pooling {pool!r}; choose {', '.join(POOLS[:-1])} or {POOLS[-1]}")
-    if pool == "cls" and run.recipe.body == "decoder":
+    if pooling not in POOLS:
+        raise UserError(f"unknown pooling {pooling!r}; choose {', '.join(POOLS[:-1])} or {POOLS[-1]}")
+    if pooling == "cls" and run.recipe.body == "decoder":
         raise UserError(f"{run.path} reads forward, so its first token has seen nothing; choose mean or last")
     model, prepared = load(run), LabelledTexts(run.recipe, run.tokenizer)
     encoded = run.tokenizer.encode_many(texts)
     batches, order = prepared.in_order([(prepared.lay_out(ids), -1) for ids in encoded])
-    out = np.empty((len(texts), model.body.width), dtype=np.float32)
+    out = np.empty((len(texts), model.body.hidden_size), dtype=np.float32)
     vectors = []
     with torch.no_grad():
         for batch in batches:
-            go_on()
-            hidden = model.body(batch.tokens, batch.documents, batch.positions)
-            vectors.append(pooled(hidden, batch.documents, pool).numpy())
+            raise_if_cancelled()
+            hidden = model.body(batch.tokens, batch.document_ids, batch.positions)
+            vectors.append(pooled(hidden, batch.document_ids, pooling).numpy())
     if vectors:
         out[order] = np.concatenate(vectors)
     cut = sum(len(ids) > prepared.room for ids in encoded)
@@ -84,23 +84,23 @@ class Neighbour:
 
 
 def nearest(
-    run: str | Path | Run, text: str, texts: Sequence[str], *, top: int = 5, pool: Pool = "mean"
+    run: str | Path | Run, text: str, texts: Sequence[str], *, top_k: int = 5, pooling: Pool = "mean"
 ) -> list[Neighbour]:
     """Return the texts whose vectors point most nearly the same way, the nearest first."""
-    if top < 1:
-        raise UserError(f"top is {top}; choose 1 or more")
+    if top_k < 1:
+        raise UserError(f"top_k is {top_k}; choose 1 or more")
     if not texts or isinstance(texts, str):
         raise UserError("there are no texts to look among; give a list of at least one")
-    vectors = embed(run, [text, *texts], pool=pool)
-    return nearest_vectors(vectors[0], vectors[1:], texts, top)
+    vectors = embed(run, [text, *texts], pooling=pooling)
+    return nearest_vectors(vectors[0], vectors[1:], texts, top_k)
 
 
-def nearest_vectors(vector: np.ndarray, vectors: np.ndarray, texts: Sequence[str], top: int) -> list[Neighbour]:
+def nearest_vectors(vector: np.ndarray, vectors: np.ndarray, texts: Sequence[str], top_k: int) -> list[Neighbour]:
     """Rank texts by the cosine of their vectors with one vector."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
     cosines = vectors @ vector / np.maximum(lengths, 1e-12)
     blank = np.array([not text.strip() for text in texts])
-    best = np.argsort(-np.where(blank, -np.inf, cosines), kind="stable")[: min(top, int((~blank).sum()))]
+    best = np.argsort(-np.where(blank, -np.inf, cosines), kind="stable")[: min(top_k, int((~blank).sum()))]
     return [Neighbour(texts[i], int(i), float(cosines[i])) for i in best]
 
 

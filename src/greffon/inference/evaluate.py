@@ -37,7 +37,7 @@ def evaluate(
     label_column: str = "label",
     source_column: str = "source",
     target_column: str = "target",
-    beam: int = 4,
+    beam_size: int = 4,
     length_penalty: float = 1.0,
     backend: Backend = "torch",
     int8: bool = False,
@@ -55,7 +55,7 @@ def evaluate(
             target=target,
             source_column=source_column,
             target_column=target_column,
-            beam=beam,
+            beam_size=beam_size,
             length_penalty=length_penalty,
             backend=backend,
             int8=int8,
@@ -149,7 +149,7 @@ def evaluate_pairs(
     target: str | Path | None = None,
     source_column: str = "source",
     target_column: str = "target",
-    beam: int = 4,
+    beam_size: int = 4,
     length_penalty: float = 1.0,
     backend: Backend = "torch",
     int8: bool = False,
@@ -168,5 +168,5 @@ def evaluate_pairs(
         if not (pair[0].strip() and pair[1].strip()):
             raise UserError(f"{where}: one side of pair {number} is empty; fill it, or remove the pair on both sides")
     lefts = [left for left, _ in pairs]
-    made = translate(run, lefts, beam=beam, length_penalty=length_penalty, backend=backend, int8=int8)
+    made = translate(run, lefts, beam_size=beam_size, length_penalty=length_penalty, backend=backend, int8=int8)
     return translation_scores([one.translation for one in made], [right for _, right in pairs])

@@ -19,7 +19,7 @@ class Mask:
     candidates: list[Candidate]
 
 
-def fill(run: str | Path | Run, text: str, *, top: int = 5) -> list[Mask]:
+def fill(run: str | Path | Run, text: str, *, top_k: int = 5) -> list[Mask]:
     """Guess each [MASK] of a text: `fill("runs/masked", "Ce livre est [MASK].")[0].candidates[0].token`."""
     run = Run.open(run)
     if run.recipe.objective != "masked":
@@ -31,8 +31,8 @@ def fill(run: str | Path | Run, text: str, *, top: int = 5) -> list[Mask]:
         raise UserError("the text has no [MASK] to fill; write [MASK] where a word is to be guessed")
     model, tokenizer = load(run), run.tokenizer
     choices = len(tokenizer.ordinary)
-    if not 1 <= top <= choices:
-        raise UserError(f"top is {top}; choose a number from 1 to {choices:,}")
+    if not 1 <= top_k <= choices:
+        raise UserError(f"top_k is {top_k}; choose a number from 1 to {choices:,}")
     ids = [tokenizer.cls, *tokenizer.encode_masked(text), tokenizer.sep]
     context = run.recipe.shape.context
     if len(ids) > context:
@@ -41,7 +41,7 @@ def fill(run: str | Path | Run, text: str, *, top: int = 5) -> list[Mask]:
     ordinary = torch.from_numpy(tokenizer.ordinary)
     with torch.no_grad():
         logits = model(row)[row == tokenizer.mask][:, ordinary]  # (masks, ordinary tokens)
-    likeliest = logits.softmax(dim=-1).topk(top)
+    likeliest = logits.softmax(dim=-1).topk(top_k)
     return [
         Mask(
             text, [Candidate(tokenizer.token(int(ordinary[i])), float(p)) for p, i in zip(shares, places, strict=True)]

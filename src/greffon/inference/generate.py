@@ -25,21 +25,23 @@ def generate(
     run: str | Path | Run,
     prompt: str,
     *,
-    tokens: int = 40,
+    max_new_tokens: int = 40,
     temperature: float = 0.8,
     top_k: int = 0,
     top_p: float = 0.95,
     seed: int = 0,
 ) -> Generation:
     """Continue a prompt: `greffon.generate("runs/body", "Bonjour les").text`. Same seed, same text."""
-    return generate_many(run, [prompt], tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)[0]
+    return generate_many(
+        run, [prompt], max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
+    )[0]
 
 
 def generate_many(
     run: str | Path | Run,
     prompts: Sequence[str],
     *,
-    tokens: int = 40,
+    max_new_tokens: int = 40,
     temperature: float = 0.8,
     top_k: int = 0,
     top_p: float = 0.95,
@@ -48,7 +50,7 @@ def generate_many(
     """Continue several prompts at once; each gets what it would get alone."""
     run = Run.open(run)
     tokenizer = run.tokenizer
-    steps = [draw.tokens for draw in _draws(run, prompts, tokens, Sampling(temperature, top_k, top_p), seed)]
+    steps = [draw.tokens for draw in _draws(run, prompts, max_new_tokens, Sampling(temperature, top_k, top_p), seed)]
     generations = []
     for row, prompt in enumerate(prompts):
         drawn = list(itertools.takewhile(lambda token: token != tokenizer.end, (step[row] for step in steps)))
@@ -56,23 +58,23 @@ def generate_many(
     return generations
 
 
-def _draws(run: Run, prompts: Sequence[str], tokens: int, sampling: Sampling, seed: int) -> Iterator[Draw]:
+def _draws(run: Run, prompts: Sequence[str], max_new_tokens: int, sampling: Sampling, seed: int) -> Iterator[Draw]:
     """Draw token after token behind each prompt: the one way that text is generated."""
     if run.recipe.objective != "causal":
         raise UserError(f"{run.path} is a {run.recipe.objective} run and cannot generate; give a causal one")
-    if tokens < 1:
-        raise UserError(f"tokens is {tokens}; choose 1 or more")
+    if max_new_tokens < 1:
+        raise UserError(f"max_new_tokens is {max_new_tokens}; choose 1 or more")
     if not 0 <= seed < 2**63:
         raise UserError(f"seed is {seed}; choose a number from 0 up to 2^63")
-    model, tokenizer = load(run, packed=True), run.tokenizer
+    model, tokenizer = load(run, prepacked=True), run.tokenizer
     start = [tokenizer.start]
     starts = [(start * tokenizer.starts + tokenizer.encode(prompt)) or start for prompt in prompts]
     specials = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask}
-    specials |= {*range(tokenizer.size, run.recipe.vocabulary)}  # ids without a token
+    specials |= {*range(tokenizer.size, run.recipe.vocab_size)}  # ids without a token
     return generate_tokens(
         model,
         starts,
-        tokens,
+        max_new_tokens,
         sampling,
         seed=seed,
         end=tokenizer.end,
@@ -109,7 +111,7 @@ def stream(
     run: str | Path | Run,
     prompt: str,
     *,
-    tokens: int = 40,
+    max_new_tokens: int = 40,
     temperature: float = 0.8,
     top_k: int = 0,
     top_p: float = 0.95,
@@ -125,17 +127,17 @@ def stream(
     choices = len(tokenizer.ordinary) + 1
     if not 0 <= alternatives <= choices:
         raise UserError(f"alternatives is {alternatives}; choose a number from 0 to {choices:,}")
-    draws = _draws(run, [prompt], tokens, Sampling(temperature, top_k, top_p), seed)
-    return _written(run, draws, tokens, alternatives)
+    draws = _draws(run, [prompt], max_new_tokens, Sampling(temperature, top_k, top_p), seed)
+    return _written(run, draws, max_new_tokens, alternatives)
 
 
-def _written(run: Run, draws: Iterator[Draw], tokens: int, alternatives: int) -> Iterator[Written]:
+def _written(run: Run, draws: Iterator[Draw], max_new_tokens: int, alternatives: int) -> Iterator[Written]:
     tokenizer = run.tokenizer
     ids: list[int] = []
     said = ""
     for number, draw in enumerate(draws, start=1):
-        (token,), chances = draw.tokens, draw.probabilities[0]
-        last = token == tokenizer.end or number == tokens
+        (token,), probabilities = draw.tokens, draw.probabilities[0]
+        last = token == tokenizer.end or number == max_new_tokens
         if token != tokenizer.end:
             ids.append(token)
         # A piece of a character waits for the rest of it, unless no more will come.
@@ -143,11 +145,11 @@ def _written(run: Run, draws: Iterator[Draw], tokens: int, alternatives: int) ->
         settled = whole if last else whole.rstrip("\N{REPLACEMENT CHARACTER}")
         fresh = settled[len(said) :]
         said = settled
-        best = chances.topk(alternatives)
+        best = probabilities.topk(alternatives)
         yield Written(
             tokenizer.token(token),
             fresh,
-            float(chances[token]),
+            float(probabilities[token]),
             [
                 Candidate(tokenizer.token(i), p)
                 for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)

@@ -6,28 +6,28 @@ from pathlib import Path
 from greffon.core.errors import UserError
 from greffon.core.machine import keep_memory
 from greffon.nn.model import Model
-from greffon.nn.quantize import can_round
+from greffon.nn.quantize import can_quantize_int8
 from greffon.runs.run import Run
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, changed: int, packed: bool, int8: bool) -> Model:
+def _load(path: Path, changed: int, prepacked: bool, int8: bool) -> Model:
     model = Run.open(path).load_model()
-    if packed:
-        model.pack()
+    if prepacked:
+        model.prepack()
     if int8:
-        model.round()
+        model.quantize_int8()
     return model
 
 
-def load(run: Run, *, packed: bool = False, int8: bool = False) -> Model:
+def load(run: Run, *, prepacked: bool = False, int8: bool = False) -> Model:
     """Load a run's model once, until its file changes.
 
     To write token by token, with its maps packed; to read fast and nearly the same, in 8-bit integers.
     """
-    if int8 and not can_round():
+    if int8 and not can_quantize_int8():
         raise UserError("PyTorch cannot compute in 8-bit integers on this machine; leave out --int8")
     keep_memory()
     file = run.path / "model.safetensors"
     changed = file.stat().st_mtime_ns if file.is_file() else 0
-    return _load(run.path.resolve(), changed, packed, int8) if changed else run.load_model()
+    return _load(run.path.resolve(), changed, prepacked, int8) if changed else run.load_model()

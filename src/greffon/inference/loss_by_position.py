@@ -106,7 +106,7 @@ def _sums(
     size = max(1, _BATCH_TOKENS // length)
     for first in range(0, len(rows), size):
         batch = task.batch([row.astype(np.int64) for row in rows[first : first + size]], generator(0, "far", first))
-        logits = model(batch.tokens, batch.documents, batch.positions)
+        logits = model(batch.tokens, batch.document_ids, batch.positions)
         losses = F.cross_entropy(logits.mT, batch.targets, reduction="none", ignore_index=IGNORE)
         targets = batch.targets.numpy()
         nats += losses.double().sum(dim=0).numpy()

@@ -54,14 +54,14 @@ def occlude(run: str | Path | Run, text: str, *, label: str | None = None) -> Oc
     rows = [read, *(np.delete(read, np.arange(at, at + len(word))) for at, word in zip(begins, words, strict=True))]
     batches, order = prepared.in_order([(prepared.lay_out(row.tolist()), -1) for row in rows])
     found = class_probabilities(load(run), batches).numpy().astype(np.float64)
-    chances = np.empty_like(found)
-    chances[order] = found  # (1 + words, classes)
-    asked = int(chances[0].argmax()) if label is None else labels.index(label)
-    influences = chances[0, asked] - chances[1:, asked]
+    probabilities = np.empty_like(found)
+    probabilities[order] = found  # (1 + words, classes)
+    asked = int(probabilities[0].argmax()) if label is None else labels.index(label)
+    influences = probabilities[0, asked] - probabilities[1:, asked]
     return Occlusion(
         text,
         labels[asked],
-        dict(zip(labels, chances[0].tolist(), strict=True)),
+        dict(zip(labels, probabilities[0].tolist(), strict=True)),
         [
             WordInfluence(tokenizer.text(word), float(influence))
             for word, influence in zip(words, influences, strict=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from greffon.core.cancellation import go_on
+from greffon.core.cancellation import raise_if_cancelled
 from greffon.core.errors import UserError
-from greffon.nn.body import Decoder, Memory
+from greffon.nn.body import Decoder, DecoderCache
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 
@@ -87,7 +87,7 @@ class Reader:
         self.context = self.body.shape.context
         self.read: list[list[int]] = [list(prompt) for prompt in prompts]
         self.padding = padding
-        self.memory: Memory | None = None
+        self.memory: DecoderCache | None = None
 
     def _read_all(self) -> Tensor:
         """Read what there is of each row from a fresh memory, padded on the left."""
@@ -101,10 +101,10 @@ class Reader:
         self.padded = bool(self.pads.any())
         positions = torch.arange(width).unsqueeze(0) - self.pads
         documents = torch.where(positions < 0, PADDING, 1) if self.padded else None
-        self.memory = body.remember(len(rows), self.context)
+        self.memory = body.new_cache(len(rows), self.context)
         device = body.embedding.weight.device
         documents = None if documents is None else documents.to(device)
-        return body.read_on(tokens.to(device), self.memory, documents, positions.clamp(min=0).to(device))
+        return body.decode_step(tokens.to(device), self.memory, documents, positions.clamp(min=0).to(device))
 
     def logits(self) -> Tensor:
         """Return the logits of the next token of each row: (B, V)."""
@@ -116,7 +116,7 @@ class Reader:
             tokens = torch.tensor([row[-1:] for row in self.read], device=device)
             positions = (self.memory.filled - self.pads).to(device)
             documents = torch.ones_like(tokens) if self.padded else None
-            hidden = body.read_on(tokens, self.memory, documents, positions)
+            hidden = body.decode_step(tokens, self.memory, documents, positions)
         out: Tensor = self.head(hidden[:, -1])
         return out
 
@@ -153,7 +153,7 @@ def generate_tokens(
     ended = [False] * len(prompts)
     never = torch.tensor(list(banned), dtype=torch.long)
     for _ in range(tokens):
-        go_on()
+        raise_if_cancelled()
         logits = reader.logits().float().cpu()
         logits[:, never] = -torch.inf
         going = [row for row, over in enumerate(ended) if not over]

@@ -10,7 +10,7 @@ from greffon.data.tokenizer import Tokenizer
 from greffon.inference.beam import Search, Vocabulary, search_all
 from greffon.inference.bleu import bleu
 from greffon.nn.model import Model
-from greffon.objectives.batch import Batch, Beside
+from greffon.objectives.batch import AuxiliaryLoss, Batch
 from greffon.objectives.classify import class_probabilities
 from greffon.objectives.protocol import Objective
 
@@ -21,13 +21,13 @@ def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) 
     device = next(model.parameters()).device
     model.eval()
     nats, targets, text_bytes = 0.0, 0, 0
-    others: list[Beside] = []
+    others: list[AuxiliaryLoss] = []
     for batch in batches:
         score = objective.score(model, batch.to(device))
         nats += score.loss.item()
         targets, text_bytes = targets + batch.count, text_bytes + batch.bytes
-        if score.beside is not None:
-            others.append(score.beside)
+        if score.auxiliary is not None:
+            others.append(score.auxiliary)
     scores = {"loss": nats / max(targets, 1), "bits_per_byte": nats / math.log(2) / max(text_bytes, 1)}
     if others and (count := sum(other.count for other in others)):
         name = others[0].names[1]
@@ -39,10 +39,10 @@ def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) 
 
 def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float]:
     """Return the share of texts given their right class, and the mean loss."""
-    chances = class_probabilities(model, batches)
+    probabilities = class_probabilities(model, batches)
     targets = torch.cat([batch.targets for batch in batches])
-    right = (chances.argmax(dim=-1) == targets).double().mean().item()
-    loss = torch.nn.functional.nll_loss(chances.clamp(min=1e-12).log(), targets.clamp(min=0)).item()
+    right = (probabilities.argmax(dim=-1) == targets).double().mean().item()
+    loss = torch.nn.functional.nll_loss(probabilities.clamp(min=1e-12).log(), targets.clamp(min=0)).item()
     return {"accuracy": right, "loss": loss}
 
 
@@ -63,5 +63,7 @@ def held_out_bleu(
 ) -> float:
     """Return the BLEU of greedy translations."""
     limits = [longest_target(len(source), context) for source in sources]
-    found = search_all(model, sources, limits, Search(beam=1), translation_vocabulary(tokenizer, model.body.vocabulary))
+    found = search_all(
+        model, sources, limits, Search(beam_size=1), translation_vocabulary(tokenizer, model.body.vocab_size)
+    )
     return bleu([tokenizer.decode(best[0].tokens) for best in found], references)

@@ -32,7 +32,7 @@ def translate(
     run: str | Path | Run,
     texts: str | Sequence[str],
     *,
-    beam: int = 4,
+    beam_size: int = 4,
     length_penalty: float = 1.0,
     backend: Backend = "torch",
     int8: bool = False,
@@ -41,7 +41,9 @@ def translate(
 
     The backend ctranslate2 is faster; with `int8`, 8-bit integers, both are faster still at slightly other numbers.
     """
-    made = translate_best(run, texts, best=1, beam=beam, length_penalty=length_penalty, backend=backend, int8=int8)
+    made = translate_best(
+        run, texts, n_best=1, beam_size=beam_size, length_penalty=length_penalty, backend=backend, int8=int8
+    )
     return [best[0] for best in made]
 
 
@@ -49,8 +51,8 @@ def translate_best(
     run: str | Path | Run,
     texts: str | Sequence[str],
     *,
-    best: int = 4,
-    beam: int = 4,
+    n_best: int = 4,
+    beam_size: int = 4,
     length_penalty: float = 1.0,
     backend: Backend = "torch",
     int8: bool = False,
@@ -60,9 +62,9 @@ def translate_best(
     if backend not in get_args(Backend):
         raise UserError(f"unknown backend {backend!r}{did_you_mean(backend, get_args(Backend))}")
     texts = [texts] if isinstance(texts, str) else list(texts)
-    search = Search(beam, length_penalty)
-    if not 1 <= best <= beam:
-        raise UserError(f"{best} translations asked for of each sentence; choose from 1 to the beam, {beam}")
+    search = Search(beam_size, length_penalty)
+    if not 1 <= n_best <= beam_size:
+        raise UserError(f"{n_best} translations asked for of each sentence; choose from 1 to the beam, {beam_size}")
     tokenizer, context = run.tokenizer, run.recipe.shape.context
     sources = [np.array(ids) for ids in tokenizer.encode_many(texts)]
     _warn_of_long([len(source) for source in sources], context)
@@ -70,13 +72,13 @@ def translate_best(
     full = [i for i, text in enumerate(texts) if text.strip()]
     limits = [longest_target(len(sources[i]), context) for i in full]
     found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
-    asked, words = [sources[i] for i in full], translation_vocabulary(tokenizer, run.recipe.vocabulary)
+    asked, words = [sources[i] for i in full], translation_vocabulary(tokenizer, run.recipe.vocab_size)
     if backend == "ctranslate2":
         made = search_ctranslate2(run, asked, limits, search, words, int8=int8)
     else:
-        made = search_all(load(run, packed=not int8, int8=int8), asked, limits, search, words)
+        made = search_all(load(run, prepacked=not int8, int8=int8), asked, limits, search, words)
     for i, hypotheses in zip(full, made, strict=True):
-        found[i] = hypotheses[:best]
+        found[i] = hypotheses[:n_best]
     return [
         [Translation(text, tokenizer.decode(h.tokens), h.score) for h in hypotheses]
         for text, hypotheses in zip(texts, found, strict=True)

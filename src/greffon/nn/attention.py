@@ -25,7 +25,7 @@ def watching() -> Iterator["dict[Attention, Tensor]"]:
         _seen.reset(before)
 
 
-class KeyValues:
+class KVCache:
     """The keys and values of one layer, filled from the left in place: (B, H, length, D) each."""
 
     def __init__(self, rows: int, heads: int, length: int, head_width: int, device: torch.device) -> None:
@@ -63,13 +63,13 @@ class Attention(nn.Module):
     next: `queries`, `keys_values`, and `read`, which mixes the values.
     """
 
-    def __init__(self, width: int, heads: int, *, bias: bool) -> None:
+    def __init__(self, hidden_size: int, heads: int, *, bias: bool) -> None:
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(width, width, bias=bias)
-        self.key = nn.Linear(width, width, bias=bias)
-        self.value = nn.Linear(width, width, bias=bias)
-        self.out = nn.Linear(width, width, bias=bias)
+        self.query = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.key = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.value = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.out = nn.Linear(hidden_size, hidden_size, bias=bias)
 
     def split(self, x: Tensor) -> Tensor:
         """Cut the width into heads: (B, T, W) → (B, H, T, D)."""
@@ -110,7 +110,7 @@ class Attention(nn.Module):
         rotation: Tensor | None,
         *,
         causal: bool = False,
-        memory: KeyValues | None = None,
+        memory: KVCache | None = None,
     ) -> Tensor:
         """Attend from x to itself, and to what `memory` already holds."""
         keys, values = self.keys_values(x, rotation)

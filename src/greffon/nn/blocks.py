@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from greffon.core.config import Shape
-from greffon.nn.attention import Attention, KeyValues
+from greffon.nn.attention import Attention, KVCache
 from greffon.nn.dropout import Dropout
 
 
@@ -33,8 +33,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def make_norm(shape: Shape) -> nn.Module:
     """Build the normalisation that a shape names."""
     if shape.norm == "layer":
-        return nn.LayerNorm(shape.width, eps=shape.norm_epsilon, bias=shape.bias)
-    return nn.RMSNorm(shape.width, eps=shape.norm_epsilon)
+        return nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon, bias=shape.bias)
+    return nn.RMSNorm(shape.hidden_size, eps=shape.norm_epsilon)
 
 
 def embedding_norm(shape: Shape) -> nn.Module:
@@ -52,11 +52,13 @@ class FeedForward(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.up = nn.Linear(shape.width, shape.feed_forward, bias=shape.bias)
+        self.up = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=shape.bias)
         self.gate = (
-            nn.Linear(shape.width, shape.feed_forward, bias=shape.bias) if shape.activation == "swiglu" else None
+            nn.Linear(shape.hidden_size, shape.intermediate_size, bias=shape.bias)
+            if shape.activation == "swiglu"
+            else None
         )
-        self.down = nn.Linear(shape.feed_forward, shape.width, bias=shape.bias)
+        self.down = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=shape.bias)
         self.activation = ACTIVATIONS[shape.activation]
         self.dropout = Dropout(shape.dropout)
 
@@ -73,13 +75,13 @@ class Block(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.post_norm = shape.norm_place == "post"
-        self.attention = Attention(shape.width, shape.heads, bias=shape.bias)
+        self.attention = Attention(shape.hidden_size, shape.heads, bias=shape.bias)
         self.attention_norm = make_norm(shape)
         self.feed_forward = FeedForward(shape)
         self.feed_forward_norm = make_norm(shape)
         self.dropout = Dropout(shape.dropout)
 
-    def beside(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def add_residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Add what the sublayer makes of x to x, with the norm in its place."""
         out: Tensor
         if self.post_norm:
@@ -89,12 +91,12 @@ class Block(nn.Module):
         return out
 
     @property
-    def last_maps(self) -> list[nn.Linear]:
+    def output_linears(self) -> list[nn.Linear]:
         """The maps through which sublayers add to the residual path."""
         return [self.attention.out, self.feed_forward.down]
 
     def attend(
-        self, x: Tensor, mask: Tensor | None, rotation: Tensor | None, causal: bool, memory: KeyValues | None
+        self, x: Tensor, mask: Tensor | None, rotation: Tensor | None, causal: bool, memory: KVCache | None
     ) -> Tensor:
         """Let each position read the others of its row."""
 
@@ -102,7 +104,7 @@ class Block(nn.Module):
             mixed: Tensor = self.attention(states, mask, rotation, causal=causal, memory=memory)
             return mixed
 
-        return self.beside(x, self.attention_norm, read)
+        return self.add_residual(x, self.attention_norm, read)
 
     def forward(
         self,
@@ -111,11 +113,11 @@ class Block(nn.Module):
         rotation: Tensor | None,
         *,
         causal: bool,
-        memory: KeyValues | None = None,
+        memory: KVCache | None = None,
     ) -> Tensor:
         """Map hidden states (B, T, W) to hidden states."""
         x = self.attend(x, mask, rotation, causal, memory)
-        return self.beside(x, self.feed_forward_norm, self.feed_forward)
+        return self.add_residual(x, self.feed_forward_norm, self.feed_forward)
 
 
 class CrossBlock(Block):
@@ -127,13 +129,13 @@ class CrossBlock(Block):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
-        self.cross = Attention(shape.width, shape.heads, bias=shape.bias)
+        self.cross = Attention(shape.hidden_size, shape.heads, bias=shape.bias)
         self.cross_norm = make_norm(shape)
 
     @property
-    def last_maps(self) -> list[nn.Linear]:
+    def output_linears(self) -> list[nn.Linear]:
         """The maps through which sublayers add to the residual path."""
-        return [*super().last_maps, self.cross.out]
+        return [*super().output_linears, self.cross.out]
 
     def read_source(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Do all that comes after `attend`: x is (N × beams, T, W), keys and values (N, H, S, D)."""
@@ -142,5 +144,5 @@ class CrossBlock(Block):
             aside = states.reshape(len(keys), -1, states.shape[-1])  # (N, beams × T, W)
             return self.cross.read(self.cross.queries(aside, None), keys, values, mask, False).view_as(states)
 
-        x = self.beside(x, self.cross_norm, read)
-        return self.beside(x, self.feed_forward_norm, self.feed_forward)
+        x = self.add_residual(x, self.cross_norm, read)
+        return self.add_residual(x, self.feed_forward_norm, self.feed_forward)

@@ -6,19 +6,19 @@ import torch
 from torch import Tensor, nn
 
 from greffon.core.config import Shape
-from greffon.nn.attention import KeyValues
+from greffon.nn.attention import KVCache
 from greffon.nn.blocks import Block, embedding_norm, final_norm
 from greffon.nn.dropout import Dropout
 from greffon.nn.masks import PADDING, attention_mask, right_padded, square
 from greffon.nn.positions import make_positions
 
 
-class Memory:
+class DecoderCache:
     """What a decoder remembers of the tokens it has read: keys, values and document numbers."""
 
-    def __init__(self, layers: list[KeyValues], documents: Tensor) -> None:
+    def __init__(self, layers: list[KVCache], document_ids: Tensor) -> None:
         self.layers = layers
-        self.documents = documents  # (B, length)
+        self.document_ids = document_ids  # (B, length)
         self.filled = 0
 
 
@@ -43,8 +43,8 @@ def quiet_residuals(blocks: nn.ModuleList) -> None:
     """Let each of the sublayers that add to the residual path start that much quieter."""
     for block in blocks:
         assert isinstance(block, Block)
-        for last in block.last_maps:
-            last.weight.mul_((len(block.last_maps) * len(blocks)) ** -0.5)
+        for last in block.output_linears:
+            last.weight.mul_((len(block.output_linears) * len(blocks)) ** -0.5)
 
 
 class Body(nn.Module):
@@ -52,36 +52,36 @@ class Body(nn.Module):
 
     causal: bool
 
-    def __init__(self, shape: Shape, vocabulary: int) -> None:
+    def __init__(self, shape: Shape, vocab_size: int) -> None:
         super().__init__()
         self.shape = shape
-        self.vocabulary = vocabulary
-        self.width = shape.width
-        self.embedding = nn.Embedding(vocabulary, shape.width)
-        self.segments = nn.Embedding(shape.segments, shape.width) if shape.segments else None
+        self.vocab_size = vocab_size
+        self.hidden_size = shape.hidden_size
+        self.embedding = nn.Embedding(vocab_size, shape.hidden_size)
+        self.segments = nn.Embedding(shape.segments, shape.hidden_size) if shape.segments else None
         self.positions = make_positions(shape)
         self.embedding_norm = embedding_norm(shape)
         self.dropout = Dropout(shape.dropout)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = final_norm(shape)
-        self.apply(lambda module: initialise(module, shape.tied or not shape.scaled))
+        self.apply(lambda module: initialise(module, shape.tie_embeddings or not shape.scale_embeddings))
         quiet_residuals(self.blocks)
 
-    def words(self, tokens: Tensor, push: Tensor | None = None) -> Tensor:
+    def token_embeddings(self, tokens: Tensor, perturbation: Tensor | None = None) -> Tensor:
         """Return the embeddings of tokens, × √width where the shape says so: (B, T) → (B, T, W).
 
-        `push` moves them from where they are.
+        `perturbation` moves them from where they are.
         """
         x: Tensor = self.embedding(tokens)
-        if self.shape.scaled:
-            x = x * math.sqrt(self.width)
-        return x if push is None else x + push
+        if self.shape.scale_embeddings:
+            x = x * math.sqrt(self.hidden_size)
+        return x if perturbation is None else x + perturbation
 
     def embed(
-        self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None, push: Tensor | None = None
+        self, tokens: Tensor, positions: Tensor, segments: Tensor | None = None, perturbation: Tensor | None = None
     ) -> Tensor:
         """Return the embeddings with positions and segments, normalised where the shape says so."""
-        x = self.words(tokens, push)
+        x = self.token_embeddings(tokens, perturbation)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         out: Tensor = self.dropout(self.embedding_norm(self.positions.add(x, positions)))
@@ -90,24 +90,24 @@ class Body(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        documents: Tensor | None = None,
+        document_ids: Tensor | None = None,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
-        push: Tensor | None = None,
+        perturbation: Tensor | None = None,
     ) -> Tensor:
         """Read whole rows: (B, T) → (B, T, W).
 
-        `documents` numbers the document of each token (`PADDING` for padding); without it each row
+        `document_ids` numbers the document of each token (`PADDING` for padding); without it each row
         is one document. `positions` counts from the start of each document. `segments` tells the
         two texts of a pair apart, where the body knows segments; without it all is the first one.
-        `push` moves the embeddings (B, T, W).
+        `perturbation` moves the embeddings (B, T, W).
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
         mask = None
-        if documents is not None and not (self.causal and right_padded(documents)):
-            mask = attention_mask(documents, documents, causal=self.causal)
-        x = self.embed(tokens, positions, segments, push)
+        if document_ids is not None and not (self.causal and right_padded(document_ids)):
+            mask = attention_mask(document_ids, document_ids, causal=self.causal)
+        x = self.embed(tokens, positions, segments, perturbation)
         rotation = self.positions.rotation(positions)
         for block in self.blocks:
             x = block(x, mask, rotation, causal=self.causal and mask is None)
@@ -126,23 +126,25 @@ class Decoder(Body):
 
     causal = True
 
-    def remember(self, rows: int, length: int) -> Memory:
+    def new_cache(self, rows: int, length: int) -> DecoderCache:
         """Make an empty memory for `length` tokens in each of `rows` rows."""
         device = self.embedding.weight.device
-        head_width = self.width // self.shape.heads
-        layers = [KeyValues(rows, self.shape.heads, length, head_width, device) for _ in self.blocks]
-        return Memory(layers, torch.full((rows, length), PADDING, device=device))
+        head_width = self.hidden_size // self.shape.heads
+        layers = [KVCache(rows, self.shape.heads, length, head_width, device) for _ in self.blocks]
+        return DecoderCache(layers, torch.full((rows, length), PADDING, device=device))
 
-    def read_on(self, tokens: Tensor, memory: Memory, documents: Tensor | None, positions: Tensor) -> Tensor:
+    def decode_step(
+        self, tokens: Tensor, memory: DecoderCache, document_ids: Tensor | None, positions: Tensor
+    ) -> Tensor:
         """Read the next tokens (B, T) after all that `memory` holds, and remember them too.
 
-        Without `documents` each row is one document, from its first token to its last.
+        Without `document_ids` each row is one document, from its first token to its last.
         """
         start, memory.filled = memory.filled, memory.filled + tokens.shape[1]
         mask = None
-        if documents is not None:
-            memory.documents[:, start : memory.filled] = documents
-            mask = attention_mask(documents, memory.documents[:, : memory.filled], causal=self.causal)
+        if document_ids is not None:
+            memory.document_ids[:, start : memory.filled] = document_ids
+            mask = attention_mask(document_ids, memory.document_ids[:, : memory.filled], causal=self.causal)
         elif tokens.shape[1] > 1:
             mask = square(tokens.shape[1], memory.filled, device=tokens.device)
         x = self.embed(tokens, positions)

@@ -16,37 +16,37 @@ def vocabulary_head(body: Body | EncoderDecoder, recipe: Recipe) -> VocabularyHe
     """A head over the vocabulary; tied, the body's embedding is its matrix."""
     shape = recipe.shape
     return VocabularyHead(
-        body.width,
-        recipe.vocabulary,
-        bias=shape.head_bias if shape.tied else shape.bias,
-        tied=body.embedding if shape.tied else None,
+        body.hidden_size,
+        recipe.vocab_size,
+        bias=shape.head_bias if shape.tie_embeddings else shape.bias,
+        tied=body.embedding if shape.tie_embeddings else None,
         transform=Transform(shape) if shape.head_transform else None,
     )
 
 
 def language_model(recipe: Recipe) -> Model:
     """A body with a vocabulary head on it and, if it is masked, what it learns by beside that."""
-    body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
+    body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
     head, masking = vocabulary_head(body, recipe), recipe.masking
     if masking is not None and masking.next_sentence:
-        return Model(body, MaskedHead(head, pair=PairHead(body.width)))
+        return Model(body, MaskedHead(head, pair=PairHead(body.hidden_size)))
     if masking is not None and masking.gist:
-        return Model(body, MaskedHead(head, gist=GistHead(body.width, recipe.vocabulary)))
+        return Model(body, MaskedHead(head, gist=GistHead(body.hidden_size, recipe.vocab_size)))
     return Model(body, head)
 
 
 def classifier(recipe: Recipe) -> Model:
     """A body with a class head on it."""
     assert recipe.graft is not None
-    body = BODIES[recipe.body](recipe.shape, recipe.vocabulary)
+    body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
     graft = recipe.graft
     head = ClassHead(
-        body.width,
+        body.hidden_size,
         len(recipe.labels),
         pooling=graft.pooling,
-        words=graft.words,
+        concat_embeddings=graft.concat_embeddings,
         dropout=graft.head_dropout,
-        inner=graft.inner,
+        pooler_activation=graft.pooler_activation,
         bias=graft.class_bias,
     )
     return Model(body, head)
@@ -54,13 +54,13 @@ def classifier(recipe: Recipe) -> Model:
 
 def translator(recipe: Recipe) -> Model:
     """An encoder-decoder with a vocabulary head on it; tied, one matrix is embedding of both sides and head."""
-    body = EncoderDecoder(recipe.shape, recipe.vocabulary)
+    body = EncoderDecoder(recipe.shape, recipe.vocab_size)
     return Model(body, vocabulary_head(body, recipe))
 
 
 def bare_body(recipe: Recipe) -> Model:
     """A body that came without a head."""
-    return Model(BODIES[recipe.body](recipe.shape, recipe.vocabulary), NoHead())
+    return Model(BODIES[recipe.body](recipe.shape, recipe.vocab_size), NoHead())
 
 
 MODELS = {

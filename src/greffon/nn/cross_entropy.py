@@ -43,24 +43,24 @@ def _scratch(size: int, like: Tensor) -> Tensor:
     return buffer[:size]
 
 
-class Turn(NamedTuple):
+class MicroBatch(NamedTuple):
     """Which of the batches of one step a call is for."""
 
     number: int = 0
-    turns: int = 1
+    of: int = 1
 
     @property
-    def last(self) -> bool:
+    def is_last(self) -> bool:
         """Whether no other follows."""
-        return self.number + 1 == self.turns
+        return self.number + 1 == self.of
 
 
-ONLY = Turn()
+ONLY = MicroBatch()
 
 
-def _sums(turn: Turn, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def _sums(micro_batch: MicroBatch, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """Return what the turns before have summed up, or zeros for the first one."""
-    if turn.number:
+    if micro_batch.number:
         found: tuple[Tensor, Tensor | None] = _kept.sums
         return found
     return torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)
@@ -69,12 +69,18 @@ def _sums(turn: Turn, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tens
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, turn: Turn
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        micro_batch: MicroBatch,
     ) -> Tensor:
         rows = len(targets)
         total = hidden.new_zeros(())
         grad_hidden = torch.empty_like(hidden)
-        grad_weight, grad_bias = _sums(turn, weight, bias)
+        grad_weight, grad_bias = _sums(micro_batch, weight, bias)
         line = -(-len(weight) // LINE) * LINE
         chunk = max(BLOCK, min(rows, CHUNK, LARGEST // line))
         buffer = _scratch(chunk * line, hidden).view(chunk, line)
@@ -105,8 +111,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_weight.addmm_(logits.T, part)
             if grad_bias is not None:
                 grad_bias += logits.sum(0)
-        _kept.sums = None if turn.last else (grad_weight, grad_bias)
-        ctx.gradients = (grad_hidden, grad_weight, grad_bias) if turn.last else (grad_hidden, None, None)
+        _kept.sums = None if micro_batch.is_last else (grad_weight, grad_bias)
+        ctx.gradients = (grad_hidden, grad_weight, grad_bias) if micro_batch.is_last else (grad_hidden, None, None)
         return total
 
     @staticmethod
@@ -123,16 +129,16 @@ def summed_cross_entropy(
     bias: Tensor | None,
     targets: Tensor,
     smoothing: float = 0.0,
-    turn: Turn = ONLY,
+    micro_batch: MicroBatch = ONLY,
 ) -> Tensor:
     """Sum the cross-entropy of (N,) targets under `hidden @ weight.T + bias`; hidden is (N, W).
 
-    The `turn`s of one step come one after another, each with its backward pass, all scaled alike: the gradients
+    The `micro_batch`s of one step come one after another, each with its backward pass, all scaled alike: the gradients
     of matrix and bias come with the last.
     """
     loss: Tensor
     if torch.is_grad_enabled():
-        loss = _ChunkedCrossEntropy.apply(hidden, weight, bias, targets, smoothing, turn)  # type: ignore[no-untyped-call]
+        loss = _ChunkedCrossEntropy.apply(hidden, weight, bias, targets, smoothing, micro_batch)  # type: ignore[no-untyped-call]
         return loss
     loss = hidden.new_zeros(())
     for part, wanted in zip(torch.split(hidden, CHUNK), torch.split(targets, CHUNK), strict=True):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from greffon.core.config import Shape
-from greffon.nn.attention import KeyValues
+from greffon.nn.attention import KVCache
 from greffon.nn.blocks import CrossBlock, embedding_norm, final_norm
 from greffon.nn.body import Encoder, initialise, quiet_residuals
 from greffon.nn.dropout import Dropout
@@ -30,10 +30,10 @@ class Source:
         return Source(layers, None if self.mask is None else self.mask[sentences])
 
 
-class TargetMemory:
+class TargetCache:
     """What is known while a target is written: its source, once a sentence, and each beam's own past."""
 
-    def __init__(self, source: Source, layers: list[KeyValues]) -> None:
+    def __init__(self, source: Source, layers: list[KVCache]) -> None:
         self.source = source
         self.layers = layers
         self.filled = 0
@@ -59,19 +59,19 @@ class TargetDecoder(nn.Module):
         self.dropout = Dropout(shape.dropout)
         self.blocks = nn.ModuleList(CrossBlock(shape) for _ in range(shape.layers))
         self.norm = final_norm(shape)
-        self.apply(lambda module: initialise(module, shape.tied or not shape.scaled))
+        self.apply(lambda module: initialise(module, shape.tie_embeddings or not shape.scale_embeddings))
         quiet_residuals(self.blocks)
 
 
 class EncoderDecoder(nn.Module):
     """Source and target token ids in, hidden states of the target out."""
 
-    def __init__(self, shape: Shape, vocabulary: int) -> None:
+    def __init__(self, shape: Shape, vocab_size: int) -> None:
         super().__init__()
         self.shape = shape
-        self.vocabulary = vocabulary
-        self.width = shape.width
-        self.encoder = Encoder(shape, vocabulary)
+        self.vocab_size = vocab_size
+        self.hidden_size = shape.hidden_size
+        self.encoder = Encoder(shape, vocab_size)
         self.decoder = TargetDecoder(shape)
 
     @property
@@ -79,11 +79,11 @@ class EncoderDecoder(nn.Module):
         """The one embedding of both sides."""
         return self.encoder.embedding
 
-    def encode(self, tokens: Tensor, documents: Tensor | None = None) -> Source:
+    def encode(self, tokens: Tensor, document_ids: Tensor | None = None) -> Source:
         """Read the source (N, S): keys and values of each layer of the target's side, computed once."""
-        hidden = self.encoder(tokens, documents)
+        hidden = self.encoder(tokens, document_ids)
         layers = [block.cross.keys_values(hidden, None) for block in self._blocks]
-        return Source(layers, None if documents is None else (documents != PADDING)[:, None, None, :])
+        return Source(layers, None if document_ids is None else (document_ids != PADDING)[:, None, None, :])
 
     @property
     def _blocks(self) -> list[CrossBlock]:
@@ -91,17 +91,17 @@ class EncoderDecoder(nn.Module):
 
     def _embed(self, tokens: Tensor, start: int) -> tuple[Tensor, Tensor | None]:
         positions = torch.arange(start, start + tokens.shape[1], device=tokens.device).unsqueeze(0)
-        x = self.decoder.positions.add(self.encoder.words(tokens), positions)
+        x = self.decoder.positions.add(self.encoder.token_embeddings(tokens), positions)
         x = self.decoder.dropout(self.decoder.embedding_norm(x))
         return x, self.decoder.positions.rotation(positions)
 
-    def forward(self, source: Tensor, target: Tensor, source_documents: Tensor | None = None) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, source_document_ids: Tensor | None = None) -> Tensor:
         """Read whole pairs, padded on the right: (N, S) and (N, T) → (N, T, W).
 
-        `source_documents` says what is `PADDING` in the source; in the target no real position looks
+        `source_document_ids` says what is `PADDING` in the source; in the target no real position looks
         to the right, where padding is.
         """
-        read = self.encode(source, source_documents)
+        read = self.encode(source, source_document_ids)
         x, rotation = self._embed(target, 0)
         for block, (keys, values) in zip(self._blocks, read.layers, strict=True):
             x = block.attend(x, None, rotation, True, None)
@@ -109,14 +109,14 @@ class EncoderDecoder(nn.Module):
         out: Tensor = self.decoder.norm(x)
         return out
 
-    def remember(self, source: Source, beams: int, length: int) -> TargetMemory:
+    def new_cache(self, source: Source, beams: int, length: int) -> TargetCache:
         """Make an empty memory for `beams` targets of up to `length` tokens for each sentence."""
         rows, heads = beams * len(source.layers[0][0]), self.shape.heads
         device = self.embedding.weight.device
-        layers = [KeyValues(rows, heads, length, self.width // heads, device) for _ in self._blocks]
-        return TargetMemory(source, layers)
+        layers = [KVCache(rows, heads, length, self.hidden_size // heads, device) for _ in self._blocks]
+        return TargetCache(source, layers)
 
-    def read_on(self, tokens: Tensor, memory: TargetMemory) -> Tensor:
+    def decode_step(self, tokens: Tensor, memory: TargetCache) -> Tensor:
         """Read the next token of each row (N × beams, 1) after all that `memory` holds, and remember it."""
         x, rotation = self._embed(tokens, memory.filled)
         memory.filled += 1

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from greffon.core.config import Shape
 from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
-from greffon.nn.quantize import FEW, Halved, Packed, Rounded, can_halve, can_pack
+from greffon.nn.quantize import FEW, Fp16Linear, Int8Linear, PrepackedLinear, can_prepack, can_use_fp16
 
 PANEL = 4096
 """Tokens whose logits are computed at once where only the highest are asked for."""
@@ -22,10 +22,10 @@ class Transform(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.inner = nn.Linear(shape.width, shape.width)
+        self.inner = nn.Linear(shape.hidden_size, shape.hidden_size)
         self.activation = ACTIVATIONS[shape.activation]
         self.norm = make_norm(shape)
-        nn.init.normal_(self.inner.weight, std=shape.width**-0.5)
+        nn.init.normal_(self.inner.weight, std=shape.hidden_size**-0.5)
         nn.init.zeros_(self.inner.bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -43,36 +43,36 @@ class VocabularyHead(nn.Module):
 
     def __init__(
         self,
-        width: int,
-        vocabulary: int,
+        hidden_size: int,
+        vocab_size: int,
         *,
         bias: bool | None = None,
         tied: nn.Embedding | None = None,
         transform: Transform | None = None,
     ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocabulary, width)) if tied is None else tied.weight
+        self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size)) if tied is None else tied.weight
         has_bias = tied is None if bias is None else bias
-        self.bias = nn.Parameter(torch.zeros(vocabulary)) if has_bias else None
+        self.bias = nn.Parameter(torch.zeros(vocab_size)) if has_bias else None
         self.transform = transform
-        self.packed: Packed | None = None
-        self.halved: Halved | None = None
+        self.packed: PrepackedLinear | None = None
+        self.halved: Fp16Linear | None = None
         self.panels: list[Callable[[Tensor], Tensor]] = []
         if tied is None:
-            nn.init.normal_(self.weight, std=width**-0.5)
+            nn.init.normal_(self.weight, std=hidden_size**-0.5)
 
-    def pack(self, *, panels: bool = False) -> None:
+    def prepack(self, *, panels: bool = False) -> None:
         """Lay the matrix out for reading alone, where that makes it faster; in panels for `highest`."""
-        if can_pack(self.weight) and panels:
-            self.panels = [Packed(*panel) for panel in self._cut()]
-        elif can_pack(self.weight):
-            self.packed = Packed(self.weight, self.bias)
-        if can_halve(self.weight):
-            self.halved = Halved(self.weight, self.bias)
+        if can_prepack(self.weight) and panels:
+            self.panels = [PrepackedLinear(*panel) for panel in self._cut()]
+        elif can_prepack(self.weight):
+            self.packed = PrepackedLinear(self.weight, self.bias)
+        if can_use_fp16(self.weight):
+            self.halved = Fp16Linear(self.weight, self.bias)
 
-    def round(self) -> None:
+    def quantize_int8(self) -> None:
         """Turn the matrix into 8-bit integers, in panels."""
-        self.panels = [Rounded(*panel) for panel in self._cut()]
+        self.panels = [Int8Linear(*panel) for panel in self._cut()]
 
     def _cut(self) -> list[tuple[Tensor, Tensor | None]]:
         """Cut the matrix and its bias between tokens; on a GPU, which has no such cache, they stay whole."""
@@ -88,11 +88,11 @@ class VocabularyHead(nn.Module):
         out: Tensor = self.transform(hidden)
         return out
 
-    def _for_few(self, prepared: Tensor) -> Halved | None:
+    def _for_few(self, prepared: Tensor) -> Fp16Linear | None:
         """Return what serves so few rows that reading the matrix is all the work."""
         return self.halved if prepared.ndim == 2 and len(prepared) <= FEW else None
 
-    def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
         prepared = self.prepare(hidden)
         whole = self._for_few(prepared) or self.packed
@@ -129,11 +129,11 @@ class VocabularyHead(nn.Module):
         return best, torch.cat(tokens, dim=1).gather(1, places), torch.stack(sums).logsumexp(dim=0).unsqueeze(1)
 
 
-def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:
+def pool(hidden: Tensor, document_ids: Tensor | None, pooling: str) -> Tensor:
     """Make one vector of each row's real tokens: (B, T, W) → (B, W), or (B, 2 W) for mean-max."""
-    if documents is None:
-        documents = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
-    real = documents != PADDING  # (B, T)
+    if document_ids is None:
+        document_ids = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
+    real = document_ids != PADDING  # (B, T)
     count = real.sum(dim=1, keepdim=True).clamp(min=1)
     if pooling == "cls":
         return hidden[:, 0]
@@ -150,11 +150,11 @@ def pool(hidden: Tensor, documents: Tensor | None, pooling: str) -> Tensor:
 class PairHead(nn.Module):
     """Whether the second text of a pair follows the first, from the state of its [CLS]: (P, W) → (P, 2)."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, hidden_size: int) -> None:
         super().__init__()
-        self.inner = nn.Linear(width, width)
-        self.out = nn.Linear(width, 2)
-        nn.init.normal_(self.inner.weight, std=width**-0.5)
+        self.inner = nn.Linear(hidden_size, hidden_size)
+        self.out = nn.Linear(hidden_size, 2)
+        nn.init.normal_(self.inner.weight, std=hidden_size**-0.5)
         nn.init.normal_(self.out.weight, std=0.02)
         for linear in (self.inner, self.out):
             nn.init.zeros_(linear.bias)
@@ -168,10 +168,10 @@ class PairHead(nn.Module):
 class GistHead(nn.Module):
     """What stands in a text, from the mean of its states: (D, W) → (D, V), through the vocabulary's own matrix."""
 
-    def __init__(self, width: int, vocabulary: int) -> None:
+    def __init__(self, hidden_size: int, vocab_size: int) -> None:
         super().__init__()
-        self.map = nn.Linear(width, width, bias=False)
-        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        self.map = nn.Linear(hidden_size, hidden_size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
         nn.init.eye_(self.map.weight)
 
     def forward(self, means: Tensor, matrix: Tensor) -> Tensor:
@@ -188,7 +188,7 @@ class MaskedHead(nn.Module):
         self.pair = pair
         self.gist = gist
 
-    def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
         out: Tensor = self.vocabulary(hidden)
         return out
@@ -204,39 +204,39 @@ class ClassHead(nn.Module):
     With `inner`, the pooled features are mapped and bent before they are read, as BERT's pooler does.
     """
 
-    BENDS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {"tanh": torch.tanh, "relu": F.relu}
+    ACTIVATIONS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {"tanh": torch.tanh, "relu": F.relu}
 
     def __init__(
         self,
-        width: int,
+        hidden_size: int,
         classes: int,
         *,
         pooling: str,
-        words: bool = False,
+        concat_embeddings: bool = False,
         dropout: float = 0.0,
-        inner: str = "none",
+        pooler_activation: str = "none",
         bias: bool = True,
     ) -> None:
         super().__init__()
         self.pooling = pooling
-        self.words = words
+        self.concat_embeddings = concat_embeddings
         self.dropout = nn.Dropout(dropout)
-        features = width * (1 + words) * (2 if pooling == "mean-max" else 1)
+        features = hidden_size * (1 + concat_embeddings) * (2 if pooling == "mean-max" else 1)
         self.out = nn.Linear(features, classes, bias=bias)
         nn.init.normal_(self.out.weight, std=0.02)
         if bias:
             nn.init.zeros_(self.out.bias)
-        self.bend = self.BENDS.get(inner)
-        self.inner = None if self.bend is None else nn.Linear(features, features)
+        self.activation = self.ACTIVATIONS.get(pooler_activation)
+        self.inner = None if self.activation is None else nn.Linear(features, features)
         if self.inner is not None:
             nn.init.normal_(self.inner.weight, std=features**-0.5)
             nn.init.zeros_(self.inner.bias)
 
-    def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Return the logits of every class."""
-        pooled = pool(hidden, documents, self.pooling)
-        if self.inner is not None and self.bend is not None:
-            pooled = self.bend(self.inner(pooled))
+        pooled = pool(hidden, document_ids, self.pooling)
+        if self.inner is not None and self.activation is not None:
+            pooled = self.activation(self.inner(pooled))
         out: Tensor = self.out(self.dropout(pooled))
         return out
 
@@ -244,6 +244,6 @@ class ClassHead(nn.Module):
 class NoHead(nn.Module):
     """Hidden states as they are: for a body that came without a head."""
 
-    def forward(self, hidden: Tensor, documents: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Return the hidden states."""
         return hidden

@@ -31,13 +31,13 @@ def same_document(queries: Tensor, keys: Tensor) -> Tensor:
     return (queries.unsqueeze(-1) == keys.unsqueeze(-2)).unsqueeze(1)
 
 
-def right_padded(documents: Tensor) -> bool:
+def right_padded(document_ids: Tensor) -> bool:
     """Whether each row is one document with nothing but padding behind it.
 
     A causal body then needs no mask but the square one: nothing real looks to the right, where
     padding is. What stands in the place of padding is another, and nobody reads it.
     """
-    return bool((documents <= 1).all() and (documents[:, 1:] <= documents[:, :-1]).all())
+    return bool((document_ids <= 1).all() and (document_ids[:, 1:] <= document_ids[:, :-1]).all())
 
 
 def attention_mask(queries: Tensor, keys: Tensor, *, causal: bool) -> Tensor:

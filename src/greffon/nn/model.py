@@ -11,7 +11,7 @@ from greffon.nn.blocks import Block
 from greffon.nn.body import Body
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
-from greffon.nn.quantize import pack_maps, round_maps
+from greffon.nn.quantize import prepack_linears, quantize_linears_int8
 
 
 class Model(nn.Module):
@@ -25,29 +25,31 @@ class Model(nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        documents: Tensor | None = None,
+        document_ids: Tensor | None = None,
         positions: Tensor | None = None,
-        push: Tensor | None = None,
+        perturbation: Tensor | None = None,
     ) -> Tensor:
         """Return what the head makes of the hidden states: logits of tokens or of classes."""
-        hidden = self.body(tokens, documents, positions, push=push)
-        if getattr(self.head, "words", False):
+        hidden = self.body(tokens, document_ids, positions, perturbation=perturbation)
+        if getattr(self.head, "concat_embeddings", False):
             assert isinstance(self.body, Body)
-            hidden = torch.cat((hidden, self.body.words(tokens, push)), dim=-1)  # (B, T, 2 W)
-        out: Tensor = self.head(hidden, documents)
+            hidden = torch.cat((hidden, self.body.token_embeddings(tokens, perturbation)), dim=-1)  # (B, T, 2 W)
+        out: Tensor = self.head(hidden, document_ids)
         return out
 
-    def pack(self) -> None:
+    def prepack(self) -> None:
         """Lay the large maps out for reading token by token; afterwards the model is for reading alone."""
-        pack_maps(self)
+        prepack_linears(self)
         if isinstance(self.head, VocabularyHead):
-            self.head.pack(panels=isinstance(self.body, EncoderDecoder))  # a search asks for the highest tokens alone
+            self.head.prepack(
+                panels=isinstance(self.body, EncoderDecoder)
+            )  # a search asks for the highest tokens alone
 
-    def round(self) -> None:
+    def quantize_int8(self) -> None:
         """Let the body and a vocabulary head compute in 8-bit integers; afterwards the model is for reading alone."""
-        round_maps(self.body)
+        quantize_linears_int8(self.body)
         if isinstance(self.head, VocabularyHead):
-            self.head.round()
+            self.head.quantize_int8()
 
 
 def compile_blocks(model: Model) -> None:

@@ -112,7 +112,7 @@ def rotate(x: Tensor, rotation: Tensor) -> Tensor:
 
 def make_positions(shape: Shape) -> NoPositions:
     """Build the positions that a shape names."""
-    width, context = shape.width, shape.context
+    width, context = shape.hidden_size, shape.context
     makers: dict[str, Callable[[], NoPositions]] = {
         "none": NoPositions,
         "sinusoidal": lambda: Sinusoidal(width, context),

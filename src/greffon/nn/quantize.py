@@ -21,13 +21,13 @@ def _worth_it(weight: Tensor, least: int) -> bool:
     return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.numel() >= least
 
 
-def can_pack(weight: Tensor) -> bool:
+def can_prepack(weight: Tensor) -> bool:
     """Whether a matrix can be laid out beforehand here, and is worth it."""
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return _worth_it(weight, LARGE) and available and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-class Packed(nn.Module):
+class PrepackedLinear(nn.Module):
     """`nn.Linear` for reading alone: (…, W) → (…, V)."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -51,12 +51,12 @@ ENGINES = ("x86", "fbgemm")
 """The parts of PyTorch that can compute with fewer bits as fast as their bytes come."""
 
 
-def can_halve(weight: Tensor) -> bool:
+def can_use_fp16(weight: Tensor) -> bool:
     """Whether a matrix can be read in half precision here, and is worth it."""
     return _worth_it(weight, VAST) and torch.backends.quantized.engine in ENGINES
 
 
-class Halved(nn.Module):
+class Fp16Linear(nn.Module):
     """A vocabulary's matrix for a few rows: read in half precision, and in full where it matters.
 
     Half the bytes are read in a fifth of the time. The highest logits are then computed from the matrix
@@ -77,7 +77,7 @@ class Halved(nn.Module):
         return logits.scatter_(1, highest, exact if self.bias is None else exact + self.bias[highest])
 
 
-class Rounded(nn.Module):
+class Int8Linear(nn.Module):
     """`nn.Linear` in 8-bit integers, for reading alone: (…, W) → (…, V).
 
     Every row of the matrix has a scale of its own, and so has every state: no text depends on those beside it. The
@@ -86,42 +86,42 @@ class Rounded(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        self.scales, whole = _rounded(weight.detach(), 63)  # (V, 1), (V, W)
+        self.scales, whole = _quantized_rows(weight.detach(), 63)  # (V, 1), (V, W)
         self.matrix = whole.T.clone(memory_format=torch.contiguous_format)
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:
         """Map states, nearly as `F.linear` does."""
-        scales, whole = _rounded(x.flatten(0, -2), 127)
+        scales, whole = _quantized_rows(x.flatten(0, -2), 127)
         out: Tensor = torch._int_mm(whole, self.matrix).float().mul_(scales).mul_(self.scales.T)
         if self.bias is not None:
             out += self.bias
         return out.view(*x.shape[:-1], -1)
 
 
-def _rounded(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+def _quantized_rows(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
     """Write rows as whole numbers up to ± `largest`, each times a scale: (N, W) → (N, 1), (N, W)."""
     scales = rows.abs().amax(dim=1, keepdim=True).clamp_(min=1e-30).div_(largest)
     return scales, (rows / scales).round_().to(torch.int8)
 
 
-def can_round() -> bool:
+def can_quantize_int8() -> bool:
     """Whether PyTorch multiplies 8-bit integers here by oneDNN; without it, no machine is fast at it."""
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return available and hasattr(torch, "_int_mm")
 
 
-def pack_maps(module: nn.Module) -> None:
+def prepack_linears(module: nn.Module) -> None:
     """Lay out all large maps inside a module; it cannot be trained or saved afterwards."""
-    _replace_maps(module, lambda map: Packed(map.weight, map.bias) if can_pack(map.weight) else map)
+    _replace_linears(module, lambda map: PrepackedLinear(map.weight, map.bias) if can_prepack(map.weight) else map)
 
 
-def round_maps(module: nn.Module) -> None:
+def quantize_linears_int8(module: nn.Module) -> None:
     """Turn all maps inside a module into 8-bit integers; it cannot be trained or saved afterwards."""
-    _replace_maps(module, lambda map: Rounded(map.weight, map.bias))
+    _replace_linears(module, lambda map: Int8Linear(map.weight, map.bias))
 
 
-def _replace_maps(module: nn.Module, change: Callable[[nn.Linear], nn.Module]) -> None:
+def _replace_linears(module: nn.Module, change: Callable[[nn.Linear], nn.Module]) -> None:
     for part in module.modules():
         for name, child in part.named_children():
             if isinstance(child, nn.Linear):

@@ -28,7 +28,7 @@ def gathered(tensor: Tensor) -> Tensor:
 def cut_like(tensor: Tensor, model: Tensor) -> Tensor:
     """Cut a tensor that every process holds whole, as another one of its shape is cut, on its device."""
     mesh: Any = getattr(model, "device_mesh", None)
-    if mesh is None or tensor.shape != model.shape:  # an optimiser's count of steps is never cut
+    if mesh is None or tensor.shape != model.shape:  # an optimizer's count of steps is never cut
         return tensor.to(model.device)
     from torch.distributed.tensor import distribute_tensor
 

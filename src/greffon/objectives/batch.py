@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from greffon.nn.cross_entropy import ONLY, Turn
+from greffon.nn.cross_entropy import ONLY, MicroBatch
 from greffon.nn.masks import PADDING
 
 _Part = TypeVar("_Part", bound="Batch | Pairs")
@@ -37,26 +37,26 @@ class Batch:
     """Rows of tokens, padded or packed, with what should be predicted."""
 
     tokens: Tensor  # (B, T)
-    documents: Tensor | None  # (B, T), PADDING for padding; None: each row is one whole document
+    document_ids: Tensor | None  # (B, T), PADDING for padding; None: each row is one whole document
     positions: Tensor | None  # (B, T), counted from each document's start; None: 0, 1, 2, …
     targets: Tensor  # (B, T) or (B,), IGNORE where there is none
     count: int  # real targets
     bytes: int = 0  # bytes of text that the targets stand for
     pairs: Pairs | None = None
-    turn: Turn = ONLY  # which of the batches of one step it is
+    micro_batch: MicroBatch = ONLY  # which of the batches of one step it is
 
     @property
-    def places(self) -> int:
+    def num_positions(self) -> int:
         """Positions that are computed."""
         return self.tokens.numel()
 
     @property
     def padded(self) -> int:
         """Positions that are padding."""
-        return 0 if self.documents is None else int((self.documents == PADDING).sum())
+        return 0 if self.document_ids is None else int((self.document_ids == PADDING).sum())
 
     @property
-    def beside(self) -> int:
+    def auxiliary_count(self) -> int:
         """Targets of what is learnt beside: pairs, or else the real targets again."""
         return self.count if self.pairs is None else len(self.pairs.targets)
 
@@ -102,11 +102,11 @@ class Score:
 
     loss: Tensor
     count: int
-    beside: "Beside | None" = None
+    auxiliary: "AuxiliaryLoss | None" = None
 
 
 @dataclass(frozen=True)
-class Beside:
+class AuxiliaryLoss:
     """What is learnt beside the targets: a loss summed over `count` others, and how many were judged right.
 
     `names` are those of the two losses, in metrics and to people.
@@ -135,7 +135,7 @@ def documents_of(tokens: np.ndarray, lengths: Sequence[int], start: int) -> tupl
     """
     columns = np.arange(tokens.shape[1])
     begins = tokens == start
-    documents = np.cumsum(begins, axis=1) + 1
-    documents[columns >= np.asarray(lengths)[:, None]] = PADDING
+    document_ids = np.cumsum(begins, axis=1) + 1
+    document_ids[columns >= np.asarray(lengths)[:, None]] = PADDING
     origin = np.maximum.accumulate(np.where(begins, columns, 0), axis=1)
-    return documents, columns - origin
+    return document_ids, columns - origin

@@ -25,13 +25,13 @@ class Causal:
         rows = pad(windows, self.padding, self.length + 1)
         tokens, targets = rows[:, :-1], rows[:, 1:].copy()
         lengths = [len(window) - 1 for window in windows]
-        documents, positions = documents_of(tokens, lengths, self.start)
+        document_ids, positions = documents_of(tokens, lengths, self.start)
         # A window's end has no next token, and the next document's start is not ours to guess.
-        targets[(documents == 0) | (targets == self.start)] = IGNORE
+        targets[(document_ids == 0) | (targets == self.start)] = IGNORE
         real = targets[targets != IGNORE]
         return Batch(
             torch.from_numpy(tokens.copy()),
-            torch.from_numpy(documents),
+            torch.from_numpy(document_ids),
             torch.from_numpy(positions),
             torch.from_numpy(targets),
             count=len(real),
@@ -40,5 +40,5 @@ class Causal:
 
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the next-token loss over all real targets of the batch."""
-        hidden = model.body(batch.tokens, batch.documents, batch.positions)
+        hidden = model.body(batch.tokens, batch.document_ids, batch.positions)
         return Score(vocabulary_loss(model.head, hidden, batch), batch.count)

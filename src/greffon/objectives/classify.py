@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from greffon.core.cancellation import go_on
+from greffon.core.cancellation import raise_if_cancelled
 from greffon.nn.body import Body
 from greffon.nn.heads import pool
 from greffon.nn.masks import PADDING
@@ -26,16 +26,16 @@ class Classify:
     """
 
     padding: int
-    adversarial: float = 0.0
+    adversarial_epsilon: float = 0.0
 
     def batch(self, texts: Sequence[np.ndarray], labels: Sequence[int]) -> Batch:
         """Lay texts and their classes side by side."""
         tokens = pad(texts, self.padding)
         lengths = np.array([len(text) for text in texts])
-        documents = np.where(np.arange(tokens.shape[1]) < lengths[:, None], 1, PADDING)
+        document_ids = np.where(np.arange(tokens.shape[1]) < lengths[:, None], 1, PADDING)
         return Batch(
             torch.from_numpy(tokens),
-            None if (documents != PADDING).all() else torch.from_numpy(documents),
+            None if (document_ids != PADDING).all() else torch.from_numpy(document_ids),
             None,
             torch.tensor(labels, dtype=torch.long),
             count=len(texts),
@@ -43,21 +43,23 @@ class Classify:
 
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the loss over the texts of the batch; the mean of both, where they are seen twice."""
-        if not (self.adversarial and model.training):
+        if not (self.adversarial_epsilon and model.training):
             return Score(self._loss(model, batch), batch.count)
         body = model.body
         assert isinstance(body, Body)
-        start = body.embedding.weight.new_zeros((*batch.tokens.shape, body.width)).requires_grad_()
+        start = body.embedding.weight.new_zeros((*batch.tokens.shape, body.hidden_size)).requires_grad_()
         loss = self._loss(model, batch, start)
         (uphill,) = torch.autograd.grad(loss, start, retain_graph=True)
         steepness = uphill.flatten(1).norm(dim=1, keepdim=True).clamp(min=torch.finfo(uphill.dtype).tiny)  # (B, 1)
         with torch.no_grad():
-            lengths = body.words(batch.tokens).norm(dim=-1, keepdim=True)  # (B, T, 1)
-        push = uphill * (self.adversarial * pool(lengths, batch.documents, "mean") / steepness).unsqueeze(-1)
-        return Score((loss + self._loss(model, batch, push)) / 2, batch.count)
+            lengths = body.token_embeddings(batch.tokens).norm(dim=-1, keepdim=True)  # (B, T, 1)
+        perturbation = uphill * (
+            self.adversarial_epsilon * pool(lengths, batch.document_ids, "mean") / steepness
+        ).unsqueeze(-1)
+        return Score((loss + self._loss(model, batch, perturbation)) / 2, batch.count)
 
-    def _loss(self, model: Model, batch: Batch, push: Tensor | None = None) -> Tensor:
-        logits = model(batch.tokens, batch.documents, batch.positions, push)
+    def _loss(self, model: Model, batch: Batch, perturbation: Tensor | None = None) -> Tensor:
+        logits = model(batch.tokens, batch.document_ids, batch.positions, perturbation)
         return F.cross_entropy(logits, batch.targets, reduction="sum")
 
 
@@ -68,7 +70,7 @@ def class_probabilities(model: Model, batches: Sequence[Batch]) -> Tensor:
     model.eval()
     found = []
     for batch in batches:
-        go_on()
+        raise_if_cancelled()
         moved = batch.to(device)
-        found.append(model(moved.tokens, moved.documents, moved.positions).softmax(dim=-1).cpu())
+        found.append(model(moved.tokens, moved.document_ids, moved.positions).softmax(dim=-1).cpu())
     return torch.cat(found)

@@ -28,7 +28,7 @@ class Task(Generic[Row]):
     objective: Objective
     cut: Callable[[Windows, Windows], Cut[Row]]  # the second: where text from elsewhere is taken from
     batch: Callable[[list[Row], np.random.Generator], Batch]  # may draw, from a generator of its own
-    documents: int = 1  # how many a text to train on must have
+    min_documents: int = 1  # how many a text to train on must have
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
     sources = [(source,) for source in data.train] if data.mix else [data.train]
     stores = [open_store(source, tokenizer, data.text_column) for source in sources]
     digest = "+".join(store.digest for store in stores)
-    least = task.documents + (0 if data.valid else 1)
+    least = task.min_documents + (0 if data.valid else 1)
     for store, source in zip(stores, sources, strict=True):
-        if task.documents > 1 and len(store) < least:
+        if task.min_documents > 1 and len(store) < least:
             raise UserError(
                 f"{', '.join(source)}: next-sentence prediction takes every second pair from another document, so it "
                 f"needs {least} documents or more, and there {'is' if len(store) == 1 else 'are'} {len(store)}; put "
@@ -69,7 +69,7 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
     windows = [Windows(stream, length, training.seed) for stream in trains]
     held = [Windows(stream, length, training.seed) for stream in valids]
     train = [task.cut(part, part) for part in windows]
-    limit = max(1, training.valid_tokens // length // len(valids))
+    limit = max(1, training.eval_tokens // length // len(valids))
     return Corpus(
         Mixture(train, data.mix, training.seed) if data.mix else train[0],
         # One held-out text beside each text to train on, or a single one for all.
@@ -124,7 +124,7 @@ def masked_pairs(recipe: Recipe, tokenizer: Tokenizer) -> Task[tuple[Pair, ...]]
     def cut(windows: Windows, elsewhere: Windows) -> SentencePairs:
         return SentencePairs(windows, elsewhere, sentences, specials, recipe.training.seed)
 
-    return Task(objective, cut, objective.pair_batch, documents=2)
+    return Task(objective, cut, objective.pair_batch, min_documents=2)
 
 
 def task_of(recipe: Recipe, tokenizer: Tokenizer) -> Task[Any]:

@@ -32,7 +32,7 @@ class LabelledTexts:
         self.after = [tokenizer.sep] if both_ways else []
         self.room = self.context - len(self.before) - len(self.after)
         self.number = {label: i for i, label in enumerate(recipe.labels)}
-        self.objective = Classify(tokenizer.pad, 0.0 if recipe.graft is None else recipe.graft.adversarial)
+        self.objective = Classify(tokenizer.pad, 0.0 if recipe.graft is None else recipe.graft.adversarial_epsilon)
 
     def encode(self, examples: Sequence[Labelled]) -> list[tuple[np.ndarray, int]]:
         """Return ids and class number of each text."""

@@ -14,4 +14,4 @@ def vocabulary_loss(head: nn.Module, hidden: Tensor, batch: Batch, smoothing: fl
     if batch.count < len(targets):
         real = targets != IGNORE
         hidden, targets = hidden[real], targets[real]
-    return summed_cross_entropy(head.prepare(hidden), head.weight, head.bias, targets, smoothing, batch.turn)
+    return summed_cross_entropy(head.prepare(hidden), head.weight, head.bias, targets, smoothing, batch.micro_batch)

@@ -21,7 +21,7 @@ from greffon.data.tokenizer import Tokenizer
 from greffon.nn.heads import GistHead, MaskedHead, PairHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
-from greffon.objectives.batch import IGNORE, Batch, Beside, Pairs, Score, documents_of, pad
+from greffon.objectives.batch import IGNORE, AuxiliaryLoss, Batch, Pairs, Score, documents_of, pad
 from greffon.objectives.lm_loss import vocabulary_loss
 
 HIDDEN, REPLACED = 0.8, 0.1
@@ -54,7 +54,7 @@ class Masked:
     def over(cls, tokenizer: Tokenizer, length: int, masking: Masking) -> "Masked":
         """Build the objective for a tokenizer's ids."""
         names = Roles(**{f.name: getattr(tokenizer, f.name) for f in fields(Roles)})
-        words = Words(tokenizer) if masking.whole_words else None
+        words = Words(tokenizer) if masking.whole_word_masking else None
         return cls(names, tokenizer.ordinary, tokenizer.byte_lengths, length, masking.mask_rate, words)
 
     def batch(self, windows: Sequence[np.ndarray], random: np.random.Generator) -> Batch:
@@ -62,17 +62,17 @@ class Masked:
         names = self.names
         lengths = [min(len(window), self.length) for window in windows]
         rows = pad([window[: self.length] for window in windows], names.pad, self.length)
-        documents, positions = documents_of(rows, lengths, names.start)
+        document_ids, positions = documents_of(rows, lengths, names.start)
         rows[rows == names.start] = names.cls
         rows[rows == names.end] = names.sep
-        return self._masked(rows, documents, positions, None, random)
+        return self._masked(rows, document_ids, positions, None, random)
 
     def pair_batch(self, rows: Sequence[Sequence[Pair]], random: np.random.Generator) -> Batch:
         """Build a batch from rows of pairs: each is [CLS] first [SEP] second [SEP], segments 0 and 1."""
         names = self.names
         shape = (len(rows), self.length)
         tokens = np.full(shape, names.pad, dtype=np.int64)
-        documents, positions, segments = np.full(shape, PADDING), np.zeros(shape, int), np.zeros(shape, int)
+        document_ids, positions, segments = np.full(shape, PADDING), np.zeros(shape, int), np.zeros(shape, int)
         places, targets = [], []
         for row, pairs in enumerate(rows):
             begin = 0
@@ -80,7 +80,7 @@ class Masked:
                 second = [*pair.second, names.sep] if len(pair.second) else []
                 ids = [names.cls, *pair.first, names.sep, *second][: self.length - begin]
                 end, middle = begin + len(ids), begin + len(pair.first) + 2
-                tokens[row, begin:end], documents[row, begin:end] = ids, number
+                tokens[row, begin:end], document_ids[row, begin:end] = ids, number
                 positions[row, begin:end] = np.arange(len(ids))
                 segments[row, middle:end] = 1
                 # A pair whose second text fell off the row's edge says nothing.
@@ -93,19 +93,19 @@ class Masked:
             torch.tensor(places, dtype=torch.long),
             torch.tensor(targets, dtype=torch.long),
         )
-        return self._masked(tokens, documents, positions, found, random)
+        return self._masked(tokens, document_ids, positions, found, random)
 
     def _masked(
         self,
         tokens: np.ndarray,
-        documents: np.ndarray,
+        document_ids: np.ndarray,
         positions: np.ndarray,
         pairs: Pairs | None,
         random: np.random.Generator,
     ) -> Batch:
         """Choose what to predict, and hide it."""
         names = self.names
-        special = np.isin(tokens, (names.pad, names.cls, names.sep)) | (documents == PADDING)
+        special = np.isin(tokens, (names.pad, names.cls, names.sep)) | (document_ids == PADDING)
         chosen = self._choose(tokens, random) & ~special
         targets = np.where(chosen, tokens, IGNORE)
         fate = random.random(tokens.shape)
@@ -115,7 +115,7 @@ class Masked:
         real = tokens[chosen]
         return Batch(
             torch.from_numpy(shown),
-            torch.from_numpy(documents),
+            torch.from_numpy(document_ids),
             torch.from_numpy(positions),
             torch.from_numpy(targets),
             count=len(real),
@@ -136,7 +136,7 @@ class Masked:
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the loss over the hidden tokens, and that over the pairs, or of the gist, if there are any."""
         segments = None if batch.pairs is None else batch.pairs.segments
-        hidden = model.body(batch.tokens, batch.documents, batch.positions, segments)
+        hidden = model.body(batch.tokens, batch.document_ids, batch.positions, segments)
         head, beside = model.head, None
         if isinstance(head, MaskedHead):
             if batch.pairs is not None and head.pair is not None:
@@ -147,25 +147,25 @@ class Masked:
         return Score(vocabulary_loss(head, hidden, batch), batch.count, beside)
 
 
-def _pair_score(head: PairHead, hidden: Tensor, pairs: Pairs) -> Beside:
+def _pair_score(head: PairHead, hidden: Tensor, pairs: Pairs) -> AuxiliaryLoss:
     """Score which pairs belong together."""
     logits = head(hidden.flatten(0, 1)[pairs.places])
     loss = F.cross_entropy(logits, pairs.targets, reduction="sum")
     right = int((logits.argmax(dim=-1) == pairs.targets).sum())
-    return Beside(loss, len(pairs.targets), ("token_loss", "pair_loss"), right)
+    return AuxiliaryLoss(loss, len(pairs.targets), ("token_loss", "pair_loss"), right)
 
 
-def _gist_score(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> Beside:
+def _gist_score(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> AuxiliaryLoss:
     """Score how well each real target is told from the mean of its document's states."""
-    documents = batch.documents
-    assert documents is not None, "packed windows number their documents"
-    rows = torch.arange(len(documents), device=documents.device).unsqueeze(1)
-    _, place = torch.unique(documents + rows * (documents.max() + 1), return_inverse=True)
+    document_ids = batch.document_ids
+    assert document_ids is not None, "packed windows number their documents"
+    rows = torch.arange(len(document_ids), device=document_ids.device).unsqueeze(1)
+    _, place = torch.unique(document_ids + rows * (document_ids.max() + 1), return_inverse=True)
     place = place.flatten()  # (B × T): which of the D documents
     size = torch.bincount(place).unsqueeze(1)
     sums = hidden.new_zeros(len(size), hidden.shape[-1]).index_add(0, place, hidden.flatten(0, 1))
     targets = batch.targets.flatten()
     real = targets != IGNORE
     asked, which = torch.unique(place[real], return_inverse=True)
-    chances = head((sums / size)[asked], matrix).log_softmax(dim=-1)  # (documents with a target, V)
-    return Beside(-chances[which, targets[real]].sum(), batch.count, ("token_loss", "gist_loss"))
+    probabilities = head((sums / size)[asked], matrix).log_softmax(dim=-1)  # (documents with a target, V)
+    return AuxiliaryLoss(-probabilities[which, targets[real]].sum(), batch.count, ("token_loss", "gist_loss"))

@@ -21,7 +21,7 @@ class PairBatch(Batch):
     """Targets with their sources beside them; the targets are the batch's tokens."""
 
     source: Tensor  # (B, S)
-    source_documents: Tensor | None  # (B, S), PADDING for padding; None: there is none
+    source_document_ids: Tensor | None  # (B, S), PADDING for padding; None: there is none
 
     @property
     def places(self) -> int:
@@ -32,7 +32,7 @@ class PairBatch(Batch):
     def padded(self) -> int:
         """Positions that are padding, on both sides."""
         own = super().padded
-        return own if self.source_documents is None else own + int((self.source_documents == PADDING).sum())
+        return own if self.source_document_ids is None else own + int((self.source_document_ids == PADDING).sum())
 
 
 @dataclass(frozen=True)
@@ -47,28 +47,28 @@ class Seq2Seq:
 
     def batch(self, pairs: Sequence[Pair]) -> PairBatch:
         """Lay pairs side by side: `source </s>` → `<s> target`, which predicts `target </s>`."""
-        source, source_documents = padded_sources([source for source, _ in pairs], self.end, self.padding)
+        source, source_document_ids = padded_sources([source for source, _ in pairs], self.end, self.padding)
         targets = pad([np.append(target, self.end) for _, target in pairs], IGNORE)
         tokens = np.full_like(targets, self.padding)
         tokens[:, 0] = self.start
         tokens[:, 1:] = np.where(targets[:, :-1] == IGNORE, self.padding, targets[:, :-1])
         real = targets[targets != IGNORE]
-        documents = np.where(targets == IGNORE, PADDING, 1)
+        document_ids = np.where(targets == IGNORE, PADDING, 1)
         return PairBatch(
             torch.from_numpy(tokens),
-            torch.from_numpy(documents),
+            torch.from_numpy(document_ids),
             None,
             torch.from_numpy(targets),
             count=len(real),
             bytes=int(self.byte_lengths[real].sum()),
             source=source,
-            source_documents=source_documents,
+            source_document_ids=source_document_ids,
         )
 
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the loss over all real targets of the batch."""
         assert isinstance(batch, PairBatch)
-        hidden = model.body(batch.source, batch.tokens, batch.source_documents)
+        hidden = model.body(batch.source, batch.tokens, batch.source_document_ids)
         smoothing = self.smoothing if model.training else 0.0
         return Score(vocabulary_loss(model.head, hidden, batch, smoothing), batch.count)
 
@@ -77,5 +77,5 @@ def padded_sources(sources: Sequence[np.ndarray], end: int, padding: int) -> tup
     """Lay sources side by side, each with its end: (B, S) tokens, and what of them is padding."""
     tokens = pad([np.append(source, end) for source in sources], padding)
     lengths = np.array([len(source) + 1 for source in sources])
-    documents = np.where(np.arange(tokens.shape[1]) < lengths[:, None], 1, PADDING)
-    return torch.from_numpy(tokens), None if (documents != PADDING).all() else torch.from_numpy(documents)
+    document_ids = np.where(np.arange(tokens.shape[1]) < lengths[:, None], 1, PADDING)
+    return torch.from_numpy(tokens), None if (document_ids != PADDING).all() else torch.from_numpy(document_ids)

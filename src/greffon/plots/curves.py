@@ -30,9 +30,7 @@ def curves_figure(runs: Sequence[str | Path | Run] | str | Path | Run, *, by: By
     for run, entries in metrics.items():
         if not entries:
             raise UserError(f"{run.path} has no metrics yet; train it with `greffon resume {run.path}`")
-    scores = [
-        name for name in _SCORES if any(name in entry.get("held_out", {}) for m in metrics.values() for entry in m)
-    ]
+    scores = [name for name in _SCORES if any(name in entry.get("valid", {}) for m in metrics.values() for entry in m)]
     note = "Thin: the loss of training steps, smoothed. Thick, with marks: held-out data, which no step has seen."
     figure = sheet(4.4 + 4.0 * bool(scores), 4.0, "How training went", note)
     grid = figure.subplots(1, 1 + bool(scores), squeeze=False)[0]
@@ -53,8 +51,8 @@ def _draw(grid: Sequence["Axes"], entries: list[dict[str, Any]], scores: list[st
     x, y = smooth([_place(entry, by) for entry in steps], [own_loss(entry) for entry in steps])
     grid[0].plot(x, y, **{**line, "linewidth": 1.0}, alpha=0.8)
     for axes, name in zip(grid, ["loss", *scores], strict=True):
-        held = [entry for entry in entries if name in entry.get("held_out", {})]
-        values = [entry["held_out"][name] * (100 if name == "accuracy" else 1) for entry in held]
+        held = [entry for entry in entries if name in entry.get("valid", {})]
+        values = [entry["valid"][name] * (100 if name == "accuracy" else 1) for entry in held]
         axes.plot([_place(entry, by) for entry in held], values, **line, marker=style.marker, markersize=4.5)
 
 

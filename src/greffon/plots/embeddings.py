@@ -23,7 +23,7 @@ def embeddings_figure(
     run: str | Path | Run,
     file: str | Path,
     *,
-    pool: Pool = "mean",
+    pooling: Pool = "mean",
     text_column: str = "text",
     label_column: str = "label",
 ) -> "Figure":
@@ -37,7 +37,7 @@ def embeddings_figure(
     labels = sorted({example.label for example in examples})
     if len(labels) > len(LINES):
         raise UserError(f"{file} has {len(labels)} labels; a figure can tell 1 to {len(LINES)} apart")
-    places, shares = principal(embed(run, [example.text for example in examples], pool=pool))
+    places, shares = principal(embed(run, [example.text for example in examples], pooling=pooling))
     note = (
         f"{len(examples):,} texts of {Path(file).name} in the two directions in which their vectors differ most. "
         f"Labels were not used to find them."

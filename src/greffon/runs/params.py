@@ -61,13 +61,13 @@ def _linear(inputs: str, outputs: str, shape: Shape) -> list[Product]:
 
 
 def _norm(shape: Shape) -> Product:
-    return (2, "width") if shape.norm == "layer" and shape.bias else ("width",)
+    return (2, "hidden_size") if shape.norm == "layer" and shape.bias else ("hidden_size",)
 
 
 def body_components(shape: Shape, vocabulary: int) -> list[Component]:
     """List the components of a body."""
     values = _values(shape, vocabulary)
-    lines = [_component("embedding", 1, [("vocabulary", "width")], values)]
+    lines = [_component("embedding", 1, [("vocab_size", "hidden_size")], values)]
     return lines + _stack_components(shape, values)
 
 
@@ -75,7 +75,7 @@ def pair_body_components(shape: Shape, vocabulary: int) -> list[Component]:
     """List the components of an encoder-decoder: one embedding, two stacks."""
     values = _values(shape, vocabulary)
     return [
-        _component("embedding (source and target)", 1, [("vocabulary", "width")], values),
+        _component("embedding (source and target)", 1, [("vocab_size", "hidden_size")], values),
         *_stack_components(shape, values, "encoder "),
         *_stack_components(shape, values, "decoder ", cross=True),
     ]
@@ -83,9 +83,9 @@ def pair_body_components(shape: Shape, vocabulary: int) -> list[Component]:
 
 def _values(shape: Shape, vocabulary: int) -> dict[str, int]:
     return {
-        "vocabulary": vocabulary,
-        "width": shape.width,
-        "feed_forward": shape.feed_forward,
+        "vocab_size": vocabulary,
+        "hidden_size": shape.hidden_size,
+        "intermediate_size": shape.intermediate_size,
         "context": shape.context,
     }
 
@@ -94,23 +94,23 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
     """List what stands above an embedding; with `cross`, blocks also read a source."""
     lines = []
     if shape.positions == "learned":
-        places: list[Product] = [("context", "width")]
+        places: list[Product] = [("context", "hidden_size")]
         if shape.position_offset:
-            places.append((shape.position_offset, "width"))
+            places.append((shape.position_offset, "hidden_size"))
         lines.append(_component(f"{side}positions (learned)", 1, places, values))
     else:
         lines.append(Component(f"{side}positions ({shape.positions})", "nothing to learn", 0))
     if shape.segments and not cross:
-        lines.append(_component(f"{side}segments", 1, [(shape.segments, "width")], values))
+        lines.append(_component(f"{side}segments", 1, [(shape.segments, "hidden_size")], values))
     if shape.embedding_norm:
         lines.append(_component(f"{side}embedding norm", 1, [_norm(shape)], values))
-    up, down = _linear("width", "feed_forward", shape), _linear("feed_forward", "width", shape)
+    up, down = _linear("hidden_size", "intermediate_size", shape), _linear("intermediate_size", "hidden_size", shape)
     gated = shape.activation == "swiglu"
     maps = "up, gate, down" if gated else "up, down"
     for layer in range(1, shape.layers + 1):
         for kind in ("attention", "cross-attention") if cross else ("attention",):
             name = f"{side}layer {layer}: {kind} (query, key, value, out)"
-            lines.append(_component(name, 4, _linear("width", "width", shape), values))
+            lines.append(_component(name, 4, _linear("hidden_size", "hidden_size", shape), values))
         lines += [
             _component(f"{side}layer {layer}: feed-forward ({maps})", 1, up * (1 + gated) + down, values),
             _component(f"{side}layer {layer}: norms", 2 + cross, [_norm(shape)], values),
@@ -122,11 +122,11 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
 
 def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
     """Count the head of a language model."""
-    values = {"vocabulary": vocabulary, "width": shape.width}
-    transform: list[Product] = [("width", "width"), ("width",), _norm(shape)] if shape.head_transform else []
-    if not shape.tied:
-        return _component("vocabulary head", 1, transform + _linear("width", "vocabulary", shape), values)
-    own = transform + ([("vocabulary",)] if shape.head_bias else [])
+    values = {"vocab_size": vocabulary, "hidden_size": shape.hidden_size}
+    transform: list[Product] = [("hidden_size", "hidden_size"), ("hidden_size",), _norm(shape)] if shape.head_transform else []
+    if not shape.tie_embeddings:
+        return _component("vocabulary head", 1, transform + _linear("hidden_size", "vocab_size", shape), values)
+    own = transform + ([("vocab_size",)] if shape.head_bias else [])
     if not own:
         return Component("vocabulary head", "tied to the embedding", 0)
     return _component("vocabulary head (tied to the embedding)", 1, own, values)
@@ -134,31 +134,31 @@ def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
 
 def pair_head_component(shape: Shape) -> Component:
     """Count the head of next-sentence prediction."""
-    products: list[Product] = [("width", "width"), ("width",), ("width", 2), (2,)]
-    return _component("pair head (inner, out)", 1, products, {"width": shape.width})
+    products: list[Product] = [("hidden_size", "hidden_size"), ("hidden_size",), ("hidden_size", 2), (2,)]
+    return _component("pair head (inner, out)", 1, products, {"hidden_size": shape.hidden_size})
 
 
 def gist_head_component(shape: Shape, vocabulary: int) -> Component:
     """Count the head that tells what stands in a text."""
-    products: list[Product] = [("width", "width"), ("vocabulary",)]
-    return _component("gist head (map, bias)", 1, products, {"width": shape.width, "vocabulary": vocabulary})
+    products: list[Product] = [("hidden_size", "hidden_size"), ("vocab_size",)]
+    return _component("gist head (map, bias)", 1, products, {"hidden_size": shape.hidden_size, "vocab_size": vocabulary})
 
 
 def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
     """Count the head of a classifier; mean and max, or states and words, side by side are twice as wide."""
-    times = (1 + graft.words) * (2 if graft.pooling == "mean-max" else 1)
-    wide: Product = (times, "width") if times > 1 else ("width",)
-    inner: list[Product] = [] if graft.inner == "none" else [(*wide, *wide), wide]
+    times = (1 + graft.concat_embeddings) * (2 if graft.pooling == "mean-max" else 1)
+    wide: Product = (times, "hidden_size") if times > 1 else ("hidden_size",)
+    inner: list[Product] = [] if graft.pooler_activation == "none" else [(*wide, *wide), wide]
     bias: list[Product] = [("classes",)] if graft.class_bias else []
     products = [*inner, (*wide, "classes"), *bias]
-    return _component("class head", 1, products, {"width": shape.width, "classes": classes})
+    return _component("class head", 1, products, {"hidden_size": shape.hidden_size, "classes": classes})
 
 
 def params(
     run: "str | Path | Run | None" = None,
     *,
     preset: str | None = None,
-    vocabulary: int | None = None,
+    vocab_size: int | None = None,
     classes: int | None = None,
     **shape: Any,
 ) -> Ledger:
@@ -167,7 +167,7 @@ def params(
     `shape` changes fields of the preset's shape: `params(preset="lab", heads=4)`.
     """
     if run is not None:
-        given = {"preset": preset, "vocabulary": vocabulary, "classes": classes, **shape}
+        given = {"preset": preset, "vocab_size": vocab_size, "classes": classes, **shape}
         for name, value in given.items():
             if value is not None:
                 raise UserError(f"a run has its own {name}; leave out --{name.replace('_', '-')}, or leave out the run")
@@ -177,37 +177,37 @@ def params(
     translates = "seq2seq" in serves
     found = look_up(preset or "compact", serves[0])
     form = override(found.shape, shape)
-    vocabulary = found.vocabulary if vocabulary is None else vocabulary
-    if vocabulary < 1:
-        raise UserError(f"vocabulary is {vocabulary}; choose 1 token or more")
+    vocab_size = found.vocab_size if vocab_size is None else vocab_size
+    if vocab_size < 1:
+        raise UserError(f"vocabulary is {vocab_size}; choose 1 token or more")
     if translates:
         if classes is not None:
             raise UserError(f"preset {preset!r} translates and has no classes; leave out --classes")
-        return Ledger((*pair_body_components(form, vocabulary), vocabulary_head_component(form, vocabulary)))
+        return Ledger((*pair_body_components(form, vocab_size), vocabulary_head_component(form, vocab_size)))
     if classes is None:
-        head = vocabulary_head_component(form, vocabulary)
+        head = vocabulary_head_component(form, vocab_size)
     elif classes < 2:
         raise UserError(f"classes is {classes}; choose 2 or more")
     else:
         head = class_head_component(form, classes, found.graft)
-    return Ledger((*body_components(form, vocabulary), head))
+    return Ledger((*body_components(form, vocab_size), head))
 
 
 def of_recipe(recipe: Recipe) -> Ledger:
     """Account for the model that a recipe describes, without building it."""
     if recipe.objective == "seq2seq":
-        parts = pair_body_components(recipe.shape, recipe.vocabulary)
-        return Ledger((*parts, vocabulary_head_component(recipe.shape, recipe.vocabulary)))
-    body = body_components(recipe.shape, recipe.vocabulary)
+        parts = pair_body_components(recipe.shape, recipe.vocab_size)
+        return Ledger((*parts, vocabulary_head_component(recipe.shape, recipe.vocab_size)))
+    body = body_components(recipe.shape, recipe.vocab_size)
     if recipe.graft is not None:
         return Ledger((*body, class_head_component(recipe.shape, len(recipe.labels), recipe.graft)))
     if recipe.objective == "body":
         return Ledger(tuple(body))
-    heads = [vocabulary_head_component(recipe.shape, recipe.vocabulary)]
+    heads = [vocabulary_head_component(recipe.shape, recipe.vocab_size)]
     if recipe.masking is not None and recipe.masking.next_sentence:
         heads.append(pair_head_component(recipe.shape))
     if recipe.masking is not None and recipe.masking.gist:
-        heads.append(gist_head_component(recipe.shape, recipe.vocabulary))
+        heads.append(gist_head_component(recipe.shape, recipe.vocab_size))
     return Ledger((*body, *heads))
 
 

@@ -8,7 +8,7 @@
       manifest.json        sha256 of the weights, and their scores (while they are replaced, of both)
       metrics.jsonl        one line a logged step and an evaluation
       finished             an empty file, once the last step is done
-      checkpoints/step-N/  what resuming needs: weights, optimiser state, best score, their sha256
+      checkpoints/step-N/  what resuming needs: weights, optimizer state, best score, their sha256
       snapshots/           weights of the last evaluations and their sha256, where they are averaged
       .lock                held by the process that trains
 
@@ -137,8 +137,8 @@ class Run:
         A model that goes on from another keeps the vocabulary it has, in which some ids may be unused.
         """
         tokenizer.save(self.path)
-        vocabulary = self.recipe.vocabulary if self.recipe.origin else tokenizer.size
-        recipe = dataclasses.replace(self.recipe, vocabulary=vocabulary, tokenizer_digest=tokenizer.digest)
+        vocabulary = self.recipe.vocab_size if self.recipe.origin else tokenizer.size
+        recipe = dataclasses.replace(self.recipe, vocab_size=vocabulary, tokenizer_digest=tokenizer.digest)
         self.save_recipe(recipe)
 
     # -- weights -----------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Run:
             raise UserError(f"{self.path} has lost its manifest.json, by which its weights are checked; {COPY}")
         tensors = self._checked_weights()
         shape, there = self.recipe.shape, sum(tensor.numel() for tensor in tensors.values())
-        least = self.recipe.vocabulary * shape.width + shape.layers * shape.width * (shape.width + shape.feed_forward)
+        least = self.recipe.vocab_size * shape.hidden_size + shape.layers * shape.hidden_size * (shape.hidden_size + shape.intermediate_size)
         if least > 4 * there or shape.layers > len(tensors):  # a damaged recipe may ask for any memory
             raise UserError(f"{self.path / WEIGHTS} is much smaller than its recipe says; the run is damaged")
         model = make_model(self.recipe)

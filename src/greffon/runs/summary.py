@@ -20,7 +20,7 @@ class Summary:
     objective: str
     preset: str
     parameters: int
-    vocabulary: int
+    vocab_size: int
     steps_done: int
     steps: int
     scores: dict[str, Any]
@@ -44,7 +44,7 @@ def show(run: str | Path | Run) -> Summary:
         objective=recipe.objective,
         preset=recipe.preset,
         parameters=params_of_run(run).total,
-        vocabulary=recipe.vocabulary,
+        vocab_size=recipe.vocab_size,
         steps_done=max((entry["step"] for entry in metrics), default=0) if run.finished else run.checkpoint_step,
         steps=recipe.training.steps,
         scores=run.scores,

@@ -1,1 +1,1 @@
-"""Carry out a recipe: the one loop, its optimisers, its watchers, and the commands that train."""
+"""Carry out a recipe: the one loop, its optimizers, its watchers, and the commands that train."""

@@ -12,10 +12,10 @@ from greffon.core.config import EVALUATIONS, Recipe
 from greffon.core.errors import UserError
 from greffon.nn.build import make_model
 from greffon.runs.params import of_recipe
-from greffon.training.distributed.base import ALONE, Crew
+from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
 from greffon.training.jobs import Job
 from greffon.training.loop import fit
-from greffon.training.optim import make_optimisers
+from greffon.training.optim import make_optimizers
 
 CALIBRATION_SECONDS = 4.0
 
@@ -25,11 +25,11 @@ def check_memory(recipe: Recipe, copies: int = 1) -> None:
 
     `copies`: of the weights, where several processes share a machine.
     """
-    shape, rows = recipe.shape, recipe.training.rows
+    shape, rows = recipe.shape, recipe.training.batch_size
     if recipe.objective == "seq2seq":
         rows = -(-3 * recipe.training.batch_tokens // shape.context)  # two sides, and what reads across
     weights = copies * 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
-    states = 4 * rows * shape.context * shape.layers * (12 * shape.width + 3 * shape.feed_forward)
+    states = 4 * rows * shape.context * shape.layers * (12 * shape.hidden_size + 3 * shape.intermediate_size)
     try:
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system says
@@ -38,26 +38,26 @@ def check_memory(recipe: Recipe, copies: int = 1) -> None:
         raise UserError(
             f"this needs about {weights / 1e9:,.1f} GB for {of_recipe(recipe).total:,} parameters and "
             f"{states / 1e9:,.1f} GB for a batch of {rows:,} rows, but the machine has {there / 1e9:,.1f} GB; "
-            f"choose a smaller shape or {'fewer --batch-tokens' if recipe.objective == 'seq2seq' else 'fewer --rows'}"
+            f"choose a smaller shape or a smaller {'--batch-tokens' if recipe.objective == 'seq2seq' else '--batch-size'}"
         )
 
 
-def calibrated(recipe: Recipe, job: Job, crew: Crew = ALONE) -> Recipe:
+def calibrated(recipe: Recipe, job: Job, group: ProcessGroup = SINGLE_PROCESS) -> Recipe:
     """Time a few real steps on a throw-away model; turn minutes into steps."""
     model = make_model(recipe)
-    crew.settle(model)
+    group.to_device(model)
     trial = replace(recipe.training, steps=1_000_000)
-    optimisers = make_optimisers(model, trial)
+    optimizers = make_optimizers(model, trial)
     times: list[float] = []
     started = time.perf_counter()
-    for step in islice(fit(model, job.objective, job.batches, optimisers, trial, crew=crew), 30):
+    for step in islice(fit(model, job.objective, job.batches, optimizers, trial, group=group), 30):
         times.append(step.seconds)
-        if crew.agree(time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3):
+        if group.broadcast(time.perf_counter() - started > CALIBRATION_SECONDS and len(times) > 3):
             break
     # The first steps pay for fresh memory; the median ignores a hiccup of the machine.
     seconds = statistics.median(times[2:])
     started = time.perf_counter()
-    crew.score(model, job.evaluate)
+    group.score(model, job.evaluate)
     evaluation = time.perf_counter() - started
     steps = recipe.training.steps
     if steps == 0:
@@ -83,13 +83,13 @@ def calibrated(recipe: Recipe, job: Job, crew: Crew = ALONE) -> Recipe:
 def cost_line(recipe: Recipe, done: int = 0) -> str:
     """Say in one line what the run, or what is left of it, costs on this machine."""
     cost, training = recipe.cost, recipe.training
-    evaluations = -(-training.steps // training.distance) - -(-done // training.distance) + 1
+    evaluations = -(-training.steps // training.eval_interval) - -(-done // training.eval_interval) + 1
     steps = training.steps - done
     minutes = (steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
-    rows = training.rows * training.accumulate
+    rows = training.batch_size * training.gradient_accumulation
     unit = f"{rows * recipe.shape.context:,} tokens" if not recipe.labels else f"{rows} texts"
     if recipe.objective == "seq2seq":
-        unit = f"{training.batch_tokens * training.accumulate:,} tokens"
+        unit = f"{training.batch_tokens * training.gradient_accumulation:,} tokens"
     return (
         f"{recipe.preset}: {int(cost['parameters']):,} parameters; about {cost['peak_gigabytes']:.1f} GB of memory "
         f"and {_duration(minutes)} here, for {steps:,} steps of {unit}"

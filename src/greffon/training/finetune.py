@@ -14,7 +14,7 @@ from greffon.core.presets import PRESETS
 from greffon.data.lint import Finding, lint
 from greffon.data.splits import Splits, load_splits
 from greffon.runs.run import Run
-from greffon.training.distributed.launch import assemble, begin
+from greffon.training.distributed.launch import begin, process_group
 from greffon.training.jobs import steps_of_epoch
 
 ADAPTED = "adapted"
@@ -34,38 +34,45 @@ def finetune(
     seed: int = 0,
     freeze: bool = False,
     adapt: bool = False,
-    unfreeze: bool = False,
+    gradual_unfreezing: bool = False,
     text_column: str = "text",
     label_column: str = "label",
     force: bool = False,
     quiet: bool = False,
     processes: int = 1,
-    shard: bool = False,
+    fsdp: bool = False,
     **settings: Any,
 ) -> Run:
     """Graft a class head on a run's body, train on labelled texts, and return the new Run.
 
-    `freeze` trains the head alone; `unfreeze` lets one more layer learn with each epoch, from the
+    `freeze` trains the head alone; `gradual_unfreezing` lets one more layer learn with each epoch, from the
     top; `adapt` first goes on pretraining on the task's own text. `settings` are fields of `Graft`,
-    `Shape` (dropout, context) and `Training`. `processes` and `shard` are those of `pretrain`.
+    `Shape` (dropout, context) and `Training`. `processes` and `fsdp` are those of `pretrain`.
     """
-    crew = assemble(processes, shard)
-    with crew.one_voice(f"greffon resume {out}"):
+    group = process_group(processes, fsdp)
+    with group.report_once(f"greffon resume {out}"):
         source = Run.open(run)
         data = labelled_data(train, valid, test, text_column, label_column)
         splits = load_splits(data)
         recipe = graft_recipe(
-            source, data, splits, epochs=epochs, seed=seed, freeze=freeze, unfreeze=unfreeze, settings=settings
+            source,
+            data,
+            splits,
+            epochs=epochs,
+            seed=seed,
+            freeze=freeze,
+            gradual_unfreezing=gradual_unfreezing,
+            settings=settings,
         )
         findings = check(splits, source, recipe.shape.context) + check_body(source)
-        if crew.leads and not quiet:
+        if group.is_main and not quiet:
             for finding in findings:
                 say(str(finding))
 
         def lay_out(path: Path) -> Run:
             return prepare(source, recipe, path, adapt=adapt)
 
-        return begin(out, lay_out, force=force, quiet=quiet, crew=crew, processes=processes, shard=shard)
+        return begin(out, lay_out, force=force, quiet=quiet, group=group, processes=processes, fsdp=fsdp)
 
 
 def labelled_data(
@@ -122,7 +129,7 @@ def graft_recipe(
     epochs: int,
     seed: int,
     freeze: bool = False,
-    unfreeze: bool = False,
+    gradual_unfreezing: bool = False,
     scratch: bool = False,
     settings: Mapping[str, Any],
 ) -> Recipe:
@@ -135,8 +142,8 @@ def graft_recipe(
         raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
     if not 1 <= epochs <= MOST_EPOCHS:
         raise UserError(f"epochs is {epochs}; choose a number from 1 to {MOST_EPOCHS:,}")
-    if freeze and unfreeze:
-        raise UserError("--freeze keeps the body as it is and --unfreeze lets it learn; give one of them")
+    if freeze and gradual_unfreezing:
+        raise UserError("--freeze keeps the body as it is and --gradual-unfreezing lets it learn; give one of them")
     check_names(settings, Graft, Shape, Training)
     refuse_pair_settings(settings)
     found = PRESETS[base.preset]()
@@ -153,7 +160,7 @@ def graft_recipe(
         training,
         steps=epochs * epoch,
         evaluate_every=training.evaluate_every or epoch,
-        unfreeze_every=epoch if unfreeze else training.unfreeze_every,
+        unfreeze_every=epoch if gradual_unfreezing else training.unfreeze_every,
     )
     graft = override(found.graft, {"pooling": _pooling(base), **settings, "freeze": freeze})
     if graft.pooling == "cls" and base.body == "decoder":
@@ -164,7 +171,7 @@ def graft_recipe(
         shape=shape,
         training=training,
         data=data,
-        vocabulary=base.vocabulary,
+        vocab_size=base.vocab_size,
         tokenizer_digest=source.tokenizer.digest,
         origin="" if scratch else str(source.path.resolve()),
         body=base.body,

@@ -40,7 +40,7 @@ class Job:
     objective: Objective
     batches: Callable[[int], Sequence[Batch]]  # the batches of a step
     evaluate: Callable[[Model], dict[str, float]]
-    merit: Callable[[Mapping[str, float]], tuple[float, ...]]  # which scores are best: the highest
+    selection_key: Callable[[Mapping[str, float]], tuple[float, ...]]  # which scores are best: the highest
     digest: str  # the identity of the data
     summary: str  # one line about the data
     epoch: int = 0  # steps of one pass over the data, where training is counted in passes
@@ -55,21 +55,21 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     """Rows of text step by step, with some documents held out."""
     training, task = recipe.training, task_of(recipe, tokenizer)
     if recipe.origin:  # weights that know pairs may go on without any
-        task = replace(task, documents=1)
+        task = replace(task, min_documents=1)
     corpus = open_corpus(recipe, tokenizer, task)
-    if task.documents > 1:
+    if task.min_documents > 1:
         _check_pairs(corpus, recipe)
 
     def batches(step: int) -> list[Batch]:
-        first = step * training.rows * training.accumulate
-        starts = range(first, first + training.rows * training.accumulate, training.rows)
+        first = step * training.batch_size * training.gradient_accumulation
+        starts = range(first, first + training.batch_size * training.gradient_accumulation, training.batch_size)
         return [
-            task.batch(corpus.train.rows(start, training.rows), generator(training.seed, "batch", step, i))
+            task.batch(corpus.train.rows(start, training.batch_size), generator(training.seed, "batch", step, i))
             for i, start in enumerate(starts)
         ]
 
-    cuts = range(0, len(corpus.valid), training.rows)
-    held = [task.batch(corpus.valid[cut : cut + training.rows], generator(0, "held out", cut)) for cut in cuts]
+    cuts = range(0, len(corpus.valid), training.batch_size)
+    held = [task.batch(corpus.valid[cut : cut + training.batch_size], generator(0, "held out", cut)) for cut in cuts]
     return Job(
         task.objective,
         batches,
@@ -116,11 +116,11 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
 
     @lru_cache(maxsize=2)
     def buckets(pass_: int) -> list[np.ndarray]:
-        return length_buckets(lengths, training.rows, training.seed, pass_)
+        return length_buckets(lengths, training.batch_size, training.seed, pass_)
 
     def batches(step: int) -> list[Batch]:
         pass_, number = divmod(step, epoch)
-        chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
+        chosen = buckets(pass_)[number * training.gradient_accumulation : (number + 1) * training.gradient_accumulation]
         return [texts.batch([train[i] for i in members]) for members in chosen]
 
     parts_of = {"": splits.valid, "test_": splits.test}
@@ -151,7 +151,7 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
 
 def steps_of_epoch(texts: int, training: Training) -> int:
     """Count the steps of one pass over the texts."""
-    return -(-texts // (training.rows * training.accumulate))
+    return -(-texts // (training.batch_size * training.gradient_accumulation))
 
 
 def seq2seq(recipe: Recipe, tokenizer: Tokenizer) -> Job:
@@ -164,11 +164,11 @@ def seq2seq(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     def buckets(pass_: int) -> list[np.ndarray]:
         return pair_buckets(*pairs.sizes, tokens=training.batch_tokens, seed=training.seed, pass_=pass_)
 
-    epoch = -(-len(buckets(0)) // training.accumulate)
+    epoch = -(-len(buckets(0)) // training.gradient_accumulation)
 
     def batches(step: int) -> list[Batch]:
         pass_, number = divmod(step, epoch)
-        chosen = buckets(pass_)[number * training.accumulate : (number + 1) * training.accumulate]
+        chosen = buckets(pass_)[number * training.gradient_accumulation : (number + 1) * training.gradient_accumulation]
         made = [objective.batch(pairs.pairs(members)) for members in chosen]
         # A smoothed loss says nothing about bits.
         return [replace(batch, bytes=0) for batch in made] if training.label_smoothing else list(made)
@@ -176,8 +176,8 @@ def seq2seq(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     return Job(
         objective,
         batches,
-        score_pairs(recipe, tokenizer, objective, held.at_most(training.valid_tokens)),
-        lowest_loss if training.choose_by == "loss" else lambda scores: (scores["bleu"], -scores["loss"]),
+        score_pairs(recipe, tokenizer, objective, held.at_most(training.eval_tokens)),
+        lowest_loss if training.metric_for_best == "loss" else lambda scores: (scores["bleu"], -scores["loss"]),
         digest=f"{pairs.digest}/{held.digest}",
         summary=(
             f"pairs: {len(pairs):,} to train on ({pairs.sizes[0].sum():,} and {pairs.sizes[1].sum():,} tokens), "
@@ -198,7 +198,7 @@ def score_pairs(
 
     def evaluate(model: Model) -> dict[str, float]:
         scores = held_out_loss(model, objective, held)
-        if recipe.training.choose_by == "bleu":
+        if recipe.training.metric_for_best == "bleu":
             scores["bleu"] = held_out_bleu(model, tokenizer, sources, references, recipe.shape.context)
         return scores
 

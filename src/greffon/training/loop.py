@@ -1,6 +1,6 @@
 """THE training loop; there is exactly one. It logs nothing, saves nothing and draws nothing.
 
-    for step in fit(model, objective, batches, optimisers, training):
+    for step in fit(model, objective, batches, optimizers, training):
         print(step.number, step.loss)
 
 What a step sees depends on (seed, step) only: its batches, and the random numbers of dropout.
@@ -16,15 +16,15 @@ from torch import Tensor
 
 from greffon.core.config import Training
 from greffon.core.rng import derive
-from greffon.nn.cross_entropy import Turn
+from greffon.nn.cross_entropy import MicroBatch
 from greffon.nn.heads import MaskedHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.nn.sharding import whole
 from greffon.objectives.batch import Batch, Score
 from greffon.objectives.protocol import Objective
-from greffon.training.distributed.base import ALONE, Crew
-from greffon.training.optim import clip, set_rates
-from greffon.training.spikes import Health
+from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
+from greffon.training.optim import clip_gradients, set_learning_rates
+from greffon.training.spikes import SpikeDetector
 
 VAST = 4
 """A vocabulary head of this many times the blocks' parameters is most of the work,"""
@@ -34,12 +34,12 @@ PASS = 512
 
 @dataclass(frozen=True)
 class Step:
-    """What one optimiser step did."""
+    """What one optimizer step did."""
 
     number: int  # steps done so far, this one included
     loss: float  # mean over real targets; with what is learnt beside them, both means summed
-    rate: float
-    gradient: float  # norm before clipping
+    learning_rate: float
+    grad_norm: float  # norm before clipping
     targets: int
     tokens: int  # positions computed, padding included
     bytes: int
@@ -53,17 +53,17 @@ def fit(
     model: Model,
     objective: Objective,
     batches: Callable[[int], Sequence[Batch]],
-    optimisers: list[torch.optim.Optimizer],
+    optimizers: list[torch.optim.Optimizer],
     training: Training,
     done: int = 0,
-    health: Health | None = None,
-    crew: Crew = ALONE,
+    health: SpikeDetector | None = None,
+    group: ProcessGroup = SINGLE_PROCESS,
 ) -> Iterator[Step]:
     """Train from step `done` to the last, yielding after each step.
 
     `batches(step)` gives the batches of one step; their gradients are summed and divided by the
     number of real targets among them, so that N batches of one row equal one batch of N rows. With
-    `health`, a step whose numbers went wrong changes no weight. A crew shares the rows of each batch
+    `health`, a step whose numbers went wrong changes no weight. A group shares the rows of each batch
     out, and nothing else changes.
     """
     device = next(model.parameters()).device
@@ -72,46 +72,46 @@ def fit(
     for number in range(done, training.steps):
         started = time.perf_counter()
         model.train()
-        rate = set_rates(optimisers, number, training)
+        rate = set_learning_rates(optimizers, number, training)
         shown = batches(number)
-        parts = _passes(shown, most) if crew.size == 1 else shown
+        parts = _passes(shown, most) if group.size == 1 else shown
         targets = max(1, sum(part.count for part in parts))
-        beside = sum(part.beside for part in parts)
+        beside = sum(part.auxiliary_count for part in parts)
         loss = beside_loss = 0.0
         names = ("", "")
-        own_targets = targets / crew.size  # gradients are averaged over the crew, losses are summed
+        own_targets = targets / group.size  # gradients are averaged over the group, losses are summed
         for i, part in enumerate(parts):
-            own = crew.part(part).to(device)
-            place = (number, i) if crew.leads else (number, i, crew.rank)
+            own = group.shard_batch(part).to(device)
+            place = (number, i) if group.is_main else (number, i, group.rank)
             # Dropout draws from the global generator: lend it a seed of this place, then give it back.
             with torch.random.fork_rng(others, device_type=other):
                 torch.manual_seed(derive(training.seed, "dropout", *place))
-                score = crew.within(model, partial(_score, objective, own), last=i + 1 == len(parts))[-1]
+                score = group.forward(model, partial(_score, objective, own), last=i + 1 == len(parts))[-1]
             share = score.loss / own_targets
-            # In a crew every weight takes part in every step, even the pair head's where there is no pair.
-            if score.beside is not None and (beside or crew.size > 1):
-                names = score.beside.names
-                beside_share = score.beside.loss / max(1, beside)
+            # In a group every weight takes part in every step, even the pair head's where there is no pair.
+            if score.auxiliary is not None and (beside or group.size > 1):
+                names = score.auxiliary.names
+                beside_share = score.auxiliary.loss / max(1, beside)
                 beside_loss += beside_share.item()
-                share = share + beside_share * crew.size
+                share = share + beside_share * group.size
             share.backward()  # type: ignore[no-untyped-call]
             loss += score.loss.item() / targets
-        loss, beside_loss = crew.total(loss, beside_loss)
-        gradient = whole(clip(model.parameters(), training.clip)).item()
+        loss, beside_loss = group.all_reduce(loss, beside_loss)
+        gradient = whole(clip_gradients(model.parameters(), training.max_grad_norm)).item()
         wrong = "" if health is None else health.judge(loss + beside_loss, gradient, training)
-        for optimiser in optimisers:
+        for optimizer in optimizers:
             if not wrong:
-                optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+                optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         yield Step(
             number=number + 1,
             loss=loss + beside_loss,
-            rate=rate,
-            gradient=gradient,
+            learning_rate=rate,
+            grad_norm=gradient,
             targets=targets,
-            tokens=sum(batch.places for batch in shown),
+            tokens=sum(batch.num_positions for batch in shown),
             bytes=sum(batch.bytes for batch in shown),
-            padding=sum(batch.padded for batch in shown) / sum(batch.places for batch in shown),
+            padding=sum(batch.padded for batch in shown) / sum(batch.num_positions for batch in shown),
             seconds=time.perf_counter() - started,
             parts=dict(zip(names, (loss, beside_loss), strict=True)) if beside and any(names) else {},
             skipped=wrong,
@@ -134,10 +134,10 @@ def _targets_a_pass(model: Model) -> int | None:
 def _passes(batches: Sequence[Batch], most: int | None) -> Sequence[Batch]:
     """Cut the batches of a step into what is computed at once, and number them."""
     parts = batches if most is None else [piece for batch in batches for piece in batch.pieces(most)]
-    return [replace(part, turn=Turn(i, len(parts))) for i, part in enumerate(parts)]
+    return [replace(part, micro_batch=MicroBatch(i, len(parts))) for i, part in enumerate(parts)]
 
 
 def _score(objective: Objective, batch: Batch, model: Model) -> tuple[Tensor, Tensor | None, Score]:
     """Score a batch; the losses stand beside the score, where whoever wraps the model finds them."""
     score = objective.score(model, batch)
-    return score.loss, None if score.beside is None else score.beside.loss, score
+    return score.loss, None if score.auxiliary is None else score.auxiliary.loss, score

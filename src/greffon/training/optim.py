@@ -25,7 +25,7 @@ _NS = (3.4445, -4.7750, 2.0315)
 
 
 @torch.no_grad()
-def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
+def orthogonalize(matrix: Tensor, iterations: int = 5) -> Tensor:
     """Return the matrix with its singular values near one, by Newton–Schulz in its own precision."""
     a, b, c = _NS
     tall = matrix.shape[-2] > matrix.shape[-1]
@@ -39,7 +39,7 @@ def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
 
 
 class _Uncompiled(torch.optim.Optimizer):
-    """PyTorch's optimiser without its ties to `torch.compile`, which is not used here.
+    """PyTorch's optimizer without its ties to `torch.compile`, which is not used here.
 
     They import the whole compiler before the first step: 70 MB of memory, and seconds.
     """
@@ -109,21 +109,21 @@ VAST = 1 << 20
 
 
 def _look_up_rows(model: Model, training: Training) -> None:
-    """Let vast embeddings have sparse gradients: not where a head borrows the matrix, nor in a crew, nor on a GPU.
+    """Let vast embeddings have sparse gradients: not where a head borrows the matrix, nor in a group, nor on a GPU.
 
     Nor where the gradients of several batches are summed: rows would only be put side by side. (The passes of one
     batch look up no more rows than the batch.)
     """
     owners: Counter[Tensor] = Counter(p for _, p in model.named_parameters(remove_duplicate=False))
-    crew = torch.distributed.is_available() and torch.distributed.is_initialized()
+    group = torch.distributed.is_available() and torch.distributed.is_initialized()
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             p = module.weight
             vast = p.device.type == "cpu" and p.numel() >= VAST
-            module.sparse = vast and owners[p] == 1 and training.accumulate == 1 and not crew
+            module.sparse = vast and owners[p] == 1 and training.gradient_accumulation == 1 and not group
 
 
-def clip(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
+def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
     """Scale all gradients down until their norm is `most`; return the norm before."""
     return torch.nn.utils.clip_grad_norm_([_bearer(p) for p in parameters], most)
 
@@ -160,7 +160,7 @@ class Muon(_Uncompiled):
                 update = whole(p.grad.lerp(momentum, group["momentum"]))  # singular values are those of all of it
                 forms.setdefault(p.shape, []).append((p, update))
             for form, members in forms.items():
-                updates = orthogonalise(torch.stack([update for _, update in members]))
+                updates = orthogonalize(torch.stack([update for _, update in members]))
                 # A step moves each entry by about lr, whatever the form (0.2: AdamW's typical size).
                 scale = 0.2 * math.sqrt(max(form))
                 for (p, _), update in zip(members, updates, strict=True):
@@ -174,7 +174,7 @@ BESIDE_PACE = 0.3
 """their share of AdamW's rate: what suits embeddings makes small matrices run wild."""
 
 
-def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: Model, training: Training) -> list[torch.optim.Optimizer]:
     """Share the trainable parameters out: matrices of the blocks to Muon, the rest to AdamW.
 
     Parameters of one depth form a group; the depth decides its rate and when it begins to learn.
@@ -185,7 +185,7 @@ def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimi
     shares: dict[bool, dict[tuple[int, float], list[nn.Parameter]]] = {False: {}, True: {}}
     for name, p in model.named_parameters():
         if p.requires_grad:
-            by_muon = training.optimiser == "muon" and ".blocks." in name and p.ndim == 2
+            by_muon = training.optimizer == "muon" and ".blocks." in name and p.ndim == 2
             pace = BESIDE_PACE if name.startswith(BESIDE) else 1.0
             shares[by_muon].setdefault((depth(name, layers), pace), []).append(p)
     groups = {
@@ -199,20 +199,20 @@ def make_optimisers(model: Model, training: Training) -> list[torch.optim.Optimi
         ]
         for by_muon, share in shares.items()
     }
-    optimisers: list[torch.optim.Optimizer] = []
+    optimizers: list[torch.optim.Optimizer] = []
     if groups[False]:
-        optimisers.append(
+        optimizers.append(
             AdamW(
                 groups[False],
-                lr=training.rate,
+                lr=training.learning_rate,
                 betas=(0.9, 0.95),
                 weight_decay=training.weight_decay,
                 fused=True,
             )
         )
     if groups[True]:
-        optimisers.append(Muon(groups[True], lr=training.matrix_rate, weight_decay=training.weight_decay))
-    return optimisers
+        optimizers.append(Muon(groups[True], lr=training.muon_learning_rate, weight_decay=training.weight_decay))
+    return optimizers
 
 
 def depth(name: str, layers: int) -> int:
@@ -227,10 +227,10 @@ def depth(name: str, layers: int) -> int:
     return 0 if {"embedding", "segments", "positions", "embedding_norm"} & {*parts} else layers + 1
 
 
-def height(step: int, training: Training) -> float:
+def lr_multiplier(step: int, training: Training) -> float:
     """Return the share of the full rate at a step: a climb, then the decay, as a pure function."""
     # A short run must not spend all its steps climbing.
-    warmup = min(training.warmup, training.steps // 5)
+    warmup = min(training.warmup_steps, training.steps // 5)
     if step < warmup:
         return (step + 1) / warmup
     done = (step - warmup) / max(1, training.steps - warmup)
@@ -240,33 +240,33 @@ def height(step: int, training: Training) -> float:
         "inverse-sqrt": math.sqrt(max(1, warmup) / (step + 1)),  # Noam: the climb is what sets its pace
         "constant": 1.0,
     }
-    return max(0.0, falls[training.decay])
+    return max(0.0, falls[training.lr_schedule])
 
 
-def set_rates(optimisers: list[torch.optim.Optimizer], step: int, training: Training) -> float:
+def set_learning_rates(optimizers: list[torch.optim.Optimizer], step: int, training: Training) -> float:
     """Set every group's rate for this step; return AdamW's."""
-    share = height(step, training)
-    for optimiser in optimisers:
-        full = training.matrix_rate if isinstance(optimiser, Muon) else training.rate
-        for group in optimiser.param_groups:
+    share = lr_multiplier(step, training)
+    for optimizer in optimizers:
+        full = training.muon_learning_rate if isinstance(optimizer, Muon) else training.learning_rate
+        for group in optimizer.param_groups:
             group["lr"] = full * share * group["share"] if step >= group["from"] else 0.0
-    return training.rate * share
+    return training.learning_rate * share
 
 
-def state_tensors(model: nn.Module, optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """Name every tensor that the optimisers remember: `{"body.norm.weight/exp_avg": …}`."""
+def state_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
+    """Name every tensor that the optimizers remember: `{"body.norm.weight/exp_avg": …}`."""
     names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
     return {
         f"{names[p]}/{key}": gathered(value)
-        for optimiser in optimisers
-        for p, state in optimiser.state.items()
+        for optimizer in optimizers
+        for p, state in optimizer.state.items()
         for key, value in state.items()
     }
 
 
-def load_state_tensors(model: nn.Module, optimisers: list[torch.optim.Optimizer], tensors: dict[str, Tensor]) -> None:
-    """Give the optimisers back what `state_tensors` took."""
-    owner = {p: o for o in optimisers for group in o.param_groups for p in group["params"]}
+def load_state_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer], tensors: dict[str, Tensor]) -> None:
+    """Give the optimizers back what `state_tensors` took."""
+    owner = {p: o for o in optimizers for group in o.param_groups for p in group["params"]}
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, _, what = key.rpartition("/")

@@ -36,7 +36,7 @@ from greffon.objectives.corpus import HELD_OUT_SHARE
 from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.protocol import Objective
 from greffon.runs.run import Run
-from greffon.training.distributed.launch import assemble, begin, carry_out, reopen
+from greffon.training.distributed.launch import begin, carry_out, process_group, reopen
 from greffon.training.estimate import calibrated, check_memory
 from greffon.training.jobs import Job, lowest_loss
 from greffon.training.recipe import check_pairs, like_sides, pair_trial, take_pair_arguments, tokens_of_step
@@ -60,7 +60,7 @@ def pretrain(
     objective: PretrainingObjective = "causal",
     preset: str | None = None,
     tokenizer: str | Path | None = None,
-    vocabulary: int | None = None,
+    vocab_size: int | None = None,
     mix: Sequence[int] = (),
     valid: Sequence[str | Path] = (),
     text_column: str = "text",
@@ -68,11 +68,11 @@ def pretrain(
     tokens: int | None = None,
     minutes: float | None = None,
     seed: int = 0,
-    start_from: str | Path | None = None,
+    init_from: str | Path | None = None,
     force: bool = False,
     quiet: bool = False,
     processes: int = 1,
-    shard: bool = False,
+    fsdp: bool = False,
     source: str | Path | None = None,
     target: str | Path | None = None,
     valid_source: str | Path | None = None,
@@ -85,7 +85,7 @@ def pretrain(
 ) -> Run:
     """Pretrain a body on text files and return its Run.
 
-    How long: one of `steps`, `tokens` or `minutes` (10 minutes by default). `start_from` is a run
+    How long: one of `steps`, `tokens` or `minutes` (10 minutes by default). `init_from` is a run
     whose weights, shape and tokenizer it starts from instead of fresh ones. `mix=(3, 1)` takes three
     rows of the first text for one of the second, however long they are. `settings` are fields of
     `Shape` and `Training`, and of `Masking` for a masked one:
@@ -96,17 +96,17 @@ def pretrain(
     pretrained runs (`encoder_from`, `decoder_from`), whose shape and tokenizer it then has.
 
     `processes` trains in several processes on this machine, with the same batches and the same losses;
-    `shard` keeps a share of the weights in each of them instead of a copy. Both are no part of the run:
+    `fsdp` keeps a share of the weights in each of them instead of a copy. Both are no part of the run:
     it can be resumed with any number of processes.
     """
-    crew = assemble(processes, shard)
-    with crew.one_voice(f"greffon resume {out}"):
+    group = process_group(processes, fsdp)
+    with group.report_once(f"greffon resume {out}"):
         recipe = make_recipe(
             texts,
             objective=objective,
             preset=preset,
             tokenizer=tokenizer,
-            vocabulary=vocabulary,
+            vocab_size=vocab_size,
             mix=mix,
             valid=valid,
             text_column=text_column,
@@ -114,7 +114,7 @@ def pretrain(
             tokens=tokens,
             minutes=minutes,
             seed=seed,
-            start_from=start_from,
+            init_from=init_from,
             source=source,
             target=target,
             valid_source=valid_source,
@@ -126,7 +126,7 @@ def pretrain(
             **settings,
         )
         lay_out = partial(Run.create, recipe=recipe)
-        return begin(out, lay_out, force=force, quiet=quiet, crew=crew, processes=processes, shard=shard)
+        return begin(out, lay_out, force=force, quiet=quiet, group=group, processes=processes, fsdp=fsdp)
 
 
 def estimate(texts: Sequence[str | Path] = (), **arguments: Any) -> Recipe:
@@ -141,7 +141,7 @@ def estimate(texts: Sequence[str | Path] = (), **arguments: Any) -> Recipe:
     held = [batch] * max(1, _held_out_tokens(recipe) // batch.tokens.numel())
     job = Job(
         objective,
-        lambda step: [batch] * training.accumulate,
+        lambda step: [batch] * training.gradient_accumulation,
         lambda model: held_out_loss(model, objective, held),
         lowest_loss,
         digest="",
@@ -154,14 +154,14 @@ def _rehearsal(recipe: Recipe) -> tuple[Objective, Batch]:
     """Make an objective and a batch of random tokens, of the size that the recipe's will have."""
     if recipe.objective == "seq2seq":
         return pair_trial(recipe)
-    rows, length, vocabulary = recipe.training.rows, recipe.shape.context, recipe.vocabulary
+    rows, length, vocab_size = recipe.training.batch_size, recipe.shape.context, recipe.vocab_size
     random = generator(0, "estimate")
-    tokens = random.integers(6, vocabulary, (rows, length + 1))
+    tokens = random.integers(6, vocab_size, (rows, length + 1))
     if recipe.masking is None:
-        causal = Causal(padding=0, start=1, length=length, byte_lengths=np.ones(vocabulary))
+        causal = Causal(padding=0, start=1, length=length, byte_lengths=np.ones(vocab_size))
         return causal, causal.batch(list(tokens))
-    ids = np.arange(6, vocabulary)
-    masked = Masked(Roles(0, 1, 2, 3, 4, 5), ids, np.ones(vocabulary), length, recipe.masking.mask_rate)
+    ids = np.arange(6, vocab_size)
+    masked = Masked(Roles(0, 1, 2, 3, 4, 5), ids, np.ones(vocab_size), length, recipe.masking.mask_rate)
     if not recipe.masking.next_sentence:
         return masked, masked.batch(list(tokens), random)
     pairs = [[Pair(row[: length // 2], row[length // 2 : length - 3], follows=True)] for row in tokens]
@@ -170,7 +170,7 @@ def _rehearsal(recipe: Recipe) -> tuple[Objective, Batch]:
 
 def _held_out_tokens(recipe: Recipe) -> int:
     """Guess from the files' sizes how many tokens an evaluation will read: four bytes a token; of pairs, all it may."""
-    data, most = recipe.data, recipe.training.valid_tokens
+    data, most = recipe.data, recipe.training.eval_tokens
     if recipe.objective == "seq2seq":
         return most
     packed = sum(file.stat().st_size * (3 if file.suffix in (".gz", ".xz") else 1) for file in find_files(data.train))
@@ -178,20 +178,20 @@ def _held_out_tokens(recipe: Recipe) -> int:
 
 
 def resume(
-    run: str | Path | Run, *, more: int = 0, quiet: bool = False, processes: int = 1, shard: bool = False
+    run: str | Path | Run, *, extra_steps: int = 0, quiet: bool = False, processes: int = 1, fsdp: bool = False
 ) -> Run:
     """Go on with a run that was stopped; `more` adds steps to one that is finished.
 
     It can go on in another number of `processes` than it was begun with.
     """
-    crew = assemble(processes, shard)
-    with crew.one_voice(f"greffon resume {run.path if isinstance(run, Run) else run}"):
-        if more < 0:
-            raise UserError(f"more is {more}; choose a number of steps above 0")
+    group = process_group(processes, fsdp)
+    with group.report_once(f"greffon resume {run.path if isinstance(run, Run) else run}"):
+        if extra_steps < 0:
+            raise UserError(f"extra_steps is {extra_steps}; choose a number of steps above 0")
         opened = Run.open(run)
-        with sole_use(opened.path) if crew.guards else nullcontext():
-            opened = reopen(opened, more, crew=crew)
-            return carry_out(opened, quiet=quiet, crew=crew, processes=processes, shard=shard)
+        with sole_use(opened.path) if group.holds_lock else nullcontext():
+            opened = reopen(opened, extra_steps, group=group)
+            return carry_out(opened, quiet=quiet, group=group, processes=processes, fsdp=fsdp)
 
 
 def make_recipe(
@@ -200,7 +200,7 @@ def make_recipe(
     objective: PretrainingObjective = "causal",
     preset: str | None = None,
     tokenizer: str | Path | None = None,
-    vocabulary: int | None = None,
+    vocab_size: int | None = None,
     mix: Sequence[int] = (),
     valid: Sequence[str | Path] = (),
     text_column: str = "text",
@@ -208,7 +208,7 @@ def make_recipe(
     tokens: int | None = None,
     minutes: float | None = None,
     seed: int = 0,
-    start_from: str | Path | None = None,
+    init_from: str | Path | None = None,
     encoder_from: str | Path | None = None,
     decoder_from: str | Path | None = None,
     **settings: Any,
@@ -220,12 +220,12 @@ def make_recipe(
     found = look_up(preset, objective)
     pairs, settings = take_pair_arguments(settings, objective)
     check_names(settings, Shape, Training, Masking)
-    origin = None if start_from is None else Run.open(start_from)
+    origin = None if init_from is None else Run.open(init_from)
     if origin is not None:
-        preset, found, tokenizer = _like(origin, objective, settings, tokenizer, vocabulary)
+        preset, found, tokenizer = _like(origin, objective, settings, tokenizer, vocab_size)
     sides = [None if side is None else Run.open(side) for side in (encoder_from, decoder_from)]
     if any(sides):
-        found, tokenizer = like_sides(sides, objective, start_from, settings, tokenizer, vocabulary, found)
+        found, tokenizer = like_sides(sides, objective, init_from, settings, tokenizer, vocab_size, found)
     texts = [texts] if isinstance(texts, str | Path) else texts
     if objective == "seq2seq":
         check_pairs(texts, valid, pairs, mix)
@@ -239,10 +239,10 @@ def make_recipe(
         if source:
             find_files(source)
     if tokenizer is not None:
-        if vocabulary is not None:
-            raise UserError("a tokenizer has its own vocabulary; give either --tokenizer or --vocabulary, not both")
+        if vocab_size is not None:
+            raise UserError("a tokenizer has its own vocabulary; give either --tokenizer or --vocab-size, not both")
         loaded = Tokenizer.load(Path(tokenizer))
-        vocabulary = loaded.size if origin is None else origin.recipe.vocabulary
+        vocab_size = loaded.size if origin is None else origin.recipe.vocab_size
         if objective == "masked" and "mask" in loaded.absent:
             raise UserError(f"{tokenizer}: this tokenizer has no [MASK]; choose another one for --objective masked")
         if not loaded.lossless:
@@ -273,7 +273,7 @@ def make_recipe(
             **pairs,
             tokenizer="" if tokenizer is None else str(Path(tokenizer).absolute()),
         ),
-        vocabulary=found.vocabulary if vocabulary is None else vocabulary,
+        vocab_size=found.vocab_size if vocab_size is None else vocab_size,
         origin="" if origin is None else str(origin.path.resolve()),
         encoder_origin="" if sides[0] is None else str(sides[0].path.resolve()),
         decoder_origin="" if sides[1] is None else str(sides[1].path.resolve()),
@@ -308,14 +308,14 @@ def _like(
     objective: str,
     settings: Mapping[str, Any],
     tokenizer: str | Path | None,
-    vocabulary: int | None,
+    vocab_size: int | None,
 ) -> tuple[str, Preset, Path]:
     """Take preset, shape and tokenizer from the run to start from; they cannot be chosen anew."""
     base = origin.recipe
     if base.objective != objective:
         raise UserError(f"{origin.path} is a {base.objective} run; start a {objective} one from a {objective} one")
     fixed = [name for name in settings if hasattr(base.shape, name) and name != "dropout"]
-    if tokenizer is not None or vocabulary is not None:
+    if tokenizer is not None or vocab_size is not None:
         fixed.append("tokenizer")
     if fixed:
         raise UserError(f"{fixed[0]} is a fixed part of {origin.path}, where the weights come from; leave it out")

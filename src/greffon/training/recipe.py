@@ -30,7 +30,7 @@ def take_pair_arguments(settings: Mapping[str, Any], objective: str) -> tuple[di
             if value != COLUMNS.get(name):
                 raise UserError(f"--{name.replace('_', '-')} is for translation; add --objective seq2seq")
         return {}, rest
-    if "rows" in rest:
+    if "batch_size" in rest:
         raise UserError("a batch of pairs is measured in tokens, not rows; use --batch-tokens")
     named = {name: str(Path(given[name]).expanduser().absolute()) for name in FILES if name in given}
     return named | {name: given.get(name, usual) for name, usual in COLUMNS.items()}, rest
@@ -68,10 +68,10 @@ def check_pairs(
 def like_sides(
     sides: Sequence[Run | None],
     objective: str,
-    start_from: str | Path | None,
+    init_from: str | Path | None,
     settings: Mapping[str, Any],
     tokenizer: str | Path | None,
-    vocabulary: int | None,
+    vocab_size: int | None,
     found: Preset,
 ) -> tuple[Preset, Path]:
     """Take shape and tokenizer from the runs that the sides start from; they cannot be chosen anew."""
@@ -79,12 +79,12 @@ def like_sides(
     first = runs[0]
     if objective != "seq2seq":
         raise UserError("--encoder-from and --decoder-from are for translation; add --objective seq2seq")
-    if start_from is not None:
-        raise UserError("--start-from already gives both sides; leave out --encoder-from and --decoder-from")
+    if init_from is not None:
+        raise UserError("--init-from already gives both sides; leave out --encoder-from and --decoder-from")
     for run in runs:
         if run.recipe.objective in ("classify", "seq2seq"):
             raise UserError(f"{run.path} is a {run.recipe.objective} run; give a pretrained body")
-    if tokenizer is not None or vocabulary is not None:
+    if tokenizer is not None or vocab_size is not None:
         raise UserError(f"the tokenizer is a fixed part of {first.path}, where weights come from; leave it out")
     kept = {name: getattr(found.shape, name) for name in ("dropout", "context")}
     forms = [replace(run.recipe.shape, **kept, segments=0) for run in runs]
@@ -104,14 +104,14 @@ def like_sides(
 
 def tokens_of_step(objective: str, shape: Shape, training: Training) -> int:
     """Count the tokens that one step sees, at most."""
-    rows = training.batch_tokens if objective == "seq2seq" else training.rows * shape.context
-    return training.accumulate * rows
+    rows = training.batch_tokens if objective == "seq2seq" else training.batch_size * shape.context
+    return training.gradient_accumulation * rows
 
 
 def pair_trial(recipe: Recipe) -> tuple[Seq2Seq, PairBatch]:
     """Make an objective and a batch of random pairs of middling length, to time steps by."""
     training, length = recipe.training, max(2, min(32, recipe.shape.context))
-    objective = Seq2Seq(0, 1, 2, np.ones(recipe.vocabulary), training.label_smoothing)
+    objective = Seq2Seq(0, 1, 2, np.ones(recipe.vocab_size), training.label_smoothing)
     count = max(1, training.batch_tokens // length)
-    rows = generator(0, "estimate").integers(2, recipe.vocabulary, (2, count, length - 1))
+    rows = generator(0, "estimate").integers(2, recipe.vocab_size, (2, count, length - 1))
     return objective, objective.batch(list(zip(*rows, strict=True)))

@@ -15,11 +15,11 @@ _HARD_LOSS = 1.0
 
 
 @dataclass
-class Health:
+class SpikeDetector:
     """Running means of loss and gradient norm over the steps that were learned from; part of a checkpoint."""
 
     loss: float = 0.0
-    gradient: float = 0.0
+    grad_norm: float = 0.0
     learned: int = 0
     skipped: int = 0
     in_a_row: int = 0
@@ -39,7 +39,7 @@ class Health:
         self.learned += 1
         share = max(1 - _MEMORY, 1 / self.learned)
         self.loss += share * (loss - self.loss)
-        self.gradient += share * (gradient - self.gradient)
+        self.grad_norm += share * (gradient - self.grad_norm)
         return ""
 
     def _what_is_wrong(self, loss: float, gradient: float, training: Training) -> str:
@@ -47,11 +47,16 @@ class Health:
             return f"its loss is {loss}"
         if not math.isfinite(gradient):
             return f"its gradient is {gradient}"
-        if not training.spike or self.learned < KNOWN:
+        if not training.skip_loss_spikes or self.learned < KNOWN:
             return ""
         for name, value, usual, most in (
-            ("loss", loss, self.loss, training.spike * max(self.loss, _HARD_LOSS)),
-            ("gradient", gradient, self.gradient, 100 * training.spike * max(self.gradient, training.clip)),
+            ("loss", loss, self.loss, training.skip_loss_spikes * max(self.loss, _HARD_LOSS)),
+            (
+                "gradient",
+                gradient,
+                self.grad_norm,
+                100 * training.skip_loss_spikes * max(self.grad_norm, training.max_grad_norm),
+            ),
         ):
             if value > most:
                 return f"its {name} is {value:.3g}, usual is {usual:.3g}"

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from greffon.core.cancellation import Stopped
+from greffon.core.cancellation import Cancelled
 from greffon.core.errors import UserError
 from greffon.inference.generate import Generation, Written
 from greffon.runs.run import Run
@@ -64,7 +64,7 @@ def make_app(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Collection[s
             UserError: lambda _, problem: _error(catalogue.told(str(problem)), 400),
             Unknown: lambda _, problem: _error(str(problem), 404),
             Busy: busy,
-            Stopped: busy,  # the server is closing
+            Cancelled: busy,  # the server is closing
             Dropped: lambda *_: Response(status_code=499),  # nobody reads it
             ClientDisconnect: lambda *_: Response(status_code=499),
             Exception: lambda *_: _error("the server failed; its terminal says how", 500),
@@ -205,7 +205,7 @@ class Lines(Response):
                     text, tokens = await self._written(first, results, tell)
                     whole = Generation(self.asked.prompt, self.asked.prompt + text, tokens, self.asked.seed)
                     await tell(generation=dataclasses.asdict(whole))
-                except Stopped:
+                except Cancelled:
                     return  # the client has gone, or the server is closing
                 except UserError as problem:
                     await tell(error=self.told(str(problem)))

@@ -44,7 +44,7 @@ class ServedRun:
     abilities: tuple[str, ...]
     """What can be asked of it; nothing as long as it has no weights."""
     parameters: int
-    vocabulary: int
+    vocab_size: int
     layers: int
     heads: int
     width: int
@@ -199,10 +199,10 @@ def _describe(name: str, run: Run, live: bool) -> ServedRun:
         preset=summary.preset,
         abilities=ABILITIES[summary.objective] if run.has_model else (),
         parameters=summary.parameters,
-        vocabulary=summary.vocabulary,
+        vocab_size=summary.vocab_size,
         layers=shape.layers,
         heads=shape.heads,
-        width=shape.width,
+        width=shape.hidden_size,
         context=shape.context,
         labels=summary.labels,
         steps_done=metrics_step,

@@ -21,26 +21,26 @@ class Curve:
 
     steps: int
     training: dict[str, list[Point]]
-    held_out: dict[str, list[Point]]
+    valid: dict[str, list[Point]]
 
 
 def curve(metrics: Sequence[Mapping[str, Any]], steps: int) -> Curve:
     """Gather the scores of a run from its metrics."""
     training: dict[str, list[Point]] = {}
-    held_out: dict[str, list[Point]] = {}
+    valid: dict[str, list[Point]] = {}
     for entry in metrics:
         if not {"step", "seconds"} <= entry.keys() or "averaged" in entry:
             continue  # the mean of several weights is no point of their curve
         where = float(entry["step"]), float(entry["seconds"])
         if _finite(loss := own_loss(entry)):
             training.setdefault("loss", []).append((*where, float(loss)))
-        for name, value in entry.get("held_out", {}).items():
+        for name, value in entry.get("valid", {}).items():
             if _finite(value):
-                held_out.setdefault(name, []).append((*where, float(value)))
+                valid.setdefault(name, []).append((*where, float(value)))
     return Curve(
         steps,
         {name: thinned(points) for name, points in training.items()},
-        {name: thinned(points) for name, points in held_out.items()},
+        {name: thinned(points) for name, points in valid.items()},
     )
 
 

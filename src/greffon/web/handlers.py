@@ -36,12 +36,12 @@ def stream(run: Run, asked: schemas.Stream) -> Iterator[Written]:
 
 
 def _drawing(asked: schemas.Generate) -> dict[str, Any]:
-    return {name: getattr(asked, name) for name in ("tokens", "temperature", "top_k", "top_p", "seed")}
+    return {name: getattr(asked, name) for name in ("max_new_tokens", "temperature", "top_k", "top_p", "seed")}
 
 
 def fill(run: Run, asked: schemas.Fill) -> list[Mask]:
     """Guess what stands behind each [MASK]."""
-    return fill_masks(run, asked.text, top=asked.top)
+    return fill_masks(run, asked.text, top_k=asked.top_k)
 
 
 def classify(run: Run, asked: schemas.Classify) -> list[Classification]:
@@ -60,7 +60,7 @@ def translate(run: Run, asked: schemas.Translate) -> list[Translation]:
     longest = max(map(len, run.tokenizer.encode_many(asked.texts)), default=0)
     if longest > room:
         raise UserError(f"a sentence has {longest:,} tokens, and {run.path} reads 1 to {room:,}; shorten it")
-    return translate_texts(run, asked.texts, beam=asked.beam, length_penalty=asked.length_penalty)
+    return translate_texts(run, asked.texts, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Vectors:
 
 def embed(run: Run, asked: schemas.Embed) -> Vectors:
     """Turn texts into vectors."""
-    return Vectors(embed_texts(run, asked.texts, pool=asked.pool).astype(float).tolist())
+    return Vectors(embed_texts(run, asked.texts, pooling=asked.pooling).astype(float).tolist())
 
 
 ANSWERS: dict[str, Callable[[Run, Any], Any]] = {

@@ -36,7 +36,7 @@ class Generate:
 
     run: Name
     prompt: Text = ""
-    tokens: Annotated[int, Between(1, 400)] = 40
+    max_new_tokens: Annotated[int, Between(1, 400)] = 40
     temperature: Annotated[float, Between(0, 100)] = 0.8
     top_k: Annotated[int, Between(0, 1_000_000)] = 0
     top_p: Annotated[float, Between(0, 1)] = 0.95
@@ -56,7 +56,7 @@ class Fill:
 
     run: Name
     text: Text
-    top: Annotated[int, Between(1, 50)] = 5
+    top_k: Annotated[int, Between(1, 50)] = 5
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Translate:
 
     run: Name
     texts: Texts
-    beam: Annotated[int, Between(1, 16)] = 4
+    beam_size: Annotated[int, Between(1, 16)] = 4
     length_penalty: Annotated[float, Between(0, 10)] = 1.0
 
 
@@ -103,7 +103,7 @@ class Embed:
 
     run: Name
     texts: Texts
-    pool: Literal["cls", "mean", "last"] = "mean"
+    pooling: Literal["cls", "mean", "last"] = "mean"
 
 
 def read(kind: type[Question], values: Any) -> Question:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from starlette.types import Receive
 
-from greffon.core.cancellation import Stopped, go_on, stoppable
+from greffon.core.cancellation import Cancelled, cancellable, raise_if_cancelled
 
 Result = TypeVar("Result")
 
@@ -41,13 +41,13 @@ class Work(Generic[Result]):
         """Queue the job for a thread; `leave` is called in the event loop once it is over."""
 
         def labour() -> None:
-            with stoppable(self._called_off):
+            with cancellable(self._called_off):
                 for result in job():
                     self._tell(self._made.put_nowait, (True, result))
-                    go_on()
+                    raise_if_cancelled()
 
         def over(future: Future[None]) -> None:
-            problem = Stopped() if future.cancelled() else future.exception()
+            problem = Cancelled() if future.cancelled() else future.exception()
             self._tell(self._made.put_nowait, (False, problem))
             self._tell(leave)
 

@@ -96,7 +96,7 @@ def test_an_imported_classifier_classifies(folder: Path) -> None:
 
 def test_fill_equals_theirs(folder: Path) -> None:
     theirs = transformers.pipeline("fill-mask", model=str(folder / "their-bert"), device="cpu", top_k=100)
-    (ours,) = greffon.fill(folder / "bert", "le chat [MASK] une pomme.", top=3)
+    (ours,) = greffon.fill(folder / "bert", "le chat [MASK] une pomme.", top_k=3)
     run = Run.open(folder / "bert")
     ordinary = {*run.tokenizer.ordinary.tolist()}
     found = [one for one in theirs("le chat [MASK] une pomme.") if one["token"] in ordinary][:3]
@@ -124,8 +124,8 @@ def test_the_other_commands(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         ["export", at["gpt2"], "--to", "huggingface", "--out", str(out / "gpt2-hf")],
         *(["show", path] for path in at.values()),
         *(["params", path] for path in at.values()),
-        ["generate", at["gpt2"], "le chat", "--tokens", "5"],
-        ["generate", at["gpt2"], "", "--tokens", "5"],
+        ["generate", at["gpt2"], "le chat", "--max-new-tokens", "5"],
+        ["generate", at["gpt2"], "", "--max-new-tokens", "5"],
         ["translate", at["marian"], "le chat mange", ""],
         ["evaluate", at["bert"], text],
         ["evaluate", at["gpt2"], text],
@@ -136,12 +136,12 @@ def test_the_other_commands(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "imported    their-bert" in said
     assert "stopped" not in said.partition("imported")[2].partition("\n")[0]
     pairs = {"source": folder / "a.en", "target": folder / "a.fr"}
-    greffon.pretrain([text], objective="masked", start_from=at["bert"], steps=2, out=out / "b", quiet=True)
-    greffon.pretrain([text], start_from=at["gpt2"], steps=2, out=out / "g", quiet=True)
-    greffon.pretrain(objective="seq2seq", **pairs, start_from=at["marian"], steps=2, out=out / "m", quiet=True)
+    greffon.pretrain([text], objective="masked", init_from=at["bert"], steps=2, out=out / "b", quiet=True)
+    greffon.pretrain([text], init_from=at["gpt2"], steps=2, out=out / "g", quiet=True)
+    greffon.pretrain(objective="seq2seq", **pairs, init_from=at["marian"], steps=2, out=out / "m", quiet=True)
     greffon.finetune(at["body"], train=folder / "train.csv", epochs=1, out=out / "t", quiet=True)
     for words, reason in (
-        (["resume", at["bert"], "--more", "3"], "--start-from"),
+        (["resume", at["bert"], "--extra-steps", "3"], "--init-from"),
         (["fill", at["body"], "[MASK]"], "never asked to fill"),
         (["evaluate", at["body"], text], "no head"),
         (["export", str(folder / "text.txt"), "--to", "huggingface", "--out", str(out / "x")], "no run at"),

@@ -112,7 +112,7 @@ def test_there_and_back_is_the_identity(pair: tuple[Run, Any], tmp_path: Path) -
     pairs = run.recipe.masking is not None and run.recipe.masking.next_sentence
     known = (type(theirs).from_pretrained(there) if pairs else loaded).state_dict()
     for name, tensor in theirs.state_dict().items():  # CamemBERT comes back as RoBERTa, which it is
-        unused = name == "cls.predictions.bias" and not run.recipe.shape.tied
+        unused = name == "cls.predictions.bias" and not run.recipe.shape.tie_embeddings
         if not unused and not ("pooler" in name and run.recipe.objective == "body"):
             assert torch.equal(tensor, known[name]), name
 
@@ -147,7 +147,7 @@ def test_greedy_generation_equals_theirs(gpt2: tuple[Run, Any], prompt: str) -> 
     found = theirs.generate(torch.tensor([ids]), max_new_tokens=20, do_sample=False, pad_token_id=0)[0, len(ids) :]
     ours = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, end=run.tokenizer.end, padding=0)
     assert [step.tokens[0] for step in ours][: len(found)] == found.tolist()
-    text = greffon.generate(run, prompt, tokens=20, temperature=0).text
+    text = greffon.generate(run, prompt, max_new_tokens=20, temperature=0).text
     tokenizer = transformers.AutoTokenizer.from_pretrained(run.path.parent / "theirs")
     assert text == prompt + tokenizer.decode(found, skip_special_tokens=True)
 
@@ -158,7 +158,7 @@ def test_beam_translation_equals_theirs(tmp_path: Path, beam: int) -> None:
     run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
     texts = ["le chat regarde l'été.", "Paul mange", ">>fr<< the dog looks at 12 œufs"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
-    words = translation_vocabulary(run.tokenizer, run.recipe.vocabulary)
+    words = translation_vocabulary(run.tokenizer, run.recipe.vocab_size)
     sources = [np.array(run.tokenizer.encode(text)) for text in texts]
     found = search_all(run.load_model(), sources, [20] * 3, Search(beam), words)
     theirs.generation_config.bad_words_ids = [[run.tokenizer.pad]]

@@ -24,8 +24,8 @@ def make(path: Path, preset: str, body: BodyKind, graft: Graft | None) -> Run:
     found = PRESETS[preset]()
     recipe = Recipe(
         objective="masked" if graft is None else "classify", preset=preset,
-        shape=replace(found.shape, layers=2, width=16, heads=2, feed_forward=24, context=24, dropout=0.5),
-        training=found.training, data=Data(), vocabulary=tokenizer.size, tokenizer_digest=tokenizer.digest, body=body,
+        shape=replace(found.shape, layers=2, hidden_size=16, heads=2, intermediate_size=24, context=24, dropout=0.5),
+        training=found.training, data=Data(), vocab_size=tokenizer.size, tokenizer_digest=tokenizer.digest, body=body,
         masking=Masking() if graft is None else None, graft=graft, labels=() if graft is None else ("bad", "good"),
     )  # fmt: skip
     run = Run.create(path, recipe)
@@ -43,9 +43,9 @@ def make(path: Path, preset: str, body: BodyKind, graft: Graft | None) -> Run:
     ("preset", "body", "graft"),
     [
         ("compact", "decoder", Graft()),
-        ("compact", "encoder", Graft(words=True)),
+        ("compact", "encoder", Graft(concat_embeddings=True)),
         ("lab", "decoder", Graft(pooling="last")),
-        ("bert-mini", "encoder", Graft(pooling="cls", inner="tanh")),
+        ("bert-mini", "encoder", Graft(pooling="cls", pooler_activation="tanh")),
         ("bert-mini", "encoder", None),
     ],
 )

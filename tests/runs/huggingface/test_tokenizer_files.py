@@ -92,10 +92,10 @@ def own_run(preset: str, path: Path, **shape: Any) -> Run:
     objective, body = PRESET_OF[preset]
     found = PRESETS[preset]()
     tokenizer = Tokenizer.train(checkpoints.TEXTS, 300)
-    small = replace(found.shape, layers=2, width=16, heads=2, feed_forward=24, context=40, **shape)
+    small = replace(found.shape, layers=2, hidden_size=16, heads=2, intermediate_size=24, context=40, **shape)
     recipe = Recipe(
         objective=objective, preset=preset, shape=small, training=found.training, data=Data(train=("/home/me/a.txt",)),
-        vocabulary=tokenizer.size, tokenizer_digest=tokenizer.digest, body=body,
+        vocab_size=tokenizer.size, tokenizer_digest=tokenizer.digest, body=body,
         masking=Masking() if objective == "masked" else None,
     )  # fmt: skip
     run = Run.create(path, recipe)

@@ -18,7 +18,7 @@ from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
 from greffon.core.rng import generator
-from greffon.data.train_tokenizer import tokenizer
+from greffon.data.train_tokenizer import train_tokenizer
 from greffon.inference.generate import generate
 from greffon.runs.run import Run
 from greffon.training.pretrain import pretrain
@@ -32,10 +32,10 @@ NAMES = {"0": "negative", "1": "positive"}
 class Budget:
     """How much the demo trains; the figures of the README come from the default."""
 
-    vocabulary: int = 4000
+    vocab_size: int = 4000
     steps: int = 1400
     epochs: int = 8
-    adversarial: float = 0.25
+    adversarial_epsilon: float = 0.25
     seeds: int = 3
     reviews: int = 25_000
 
@@ -48,14 +48,14 @@ def demo(*, out: str | Path = "demo-run", budget: Budget | None = None) -> Compa
     text = [data / "reviews.txt"]
     if not (out / "tokenizer.json").is_file():
         say("1/3 · a tokenizer from the reviews")
-        tokenizer(text, out=out / "tokenizer.json", vocabulary=budget.vocabulary)
+        train_tokenizer(text, out=out / "tokenizer.json", vocab_size=budget.vocab_size)
     body = out / "body"
     if not (body / "finished").is_file():
         say("2/3 · a body pretrained on the reviews, as a language model")
         # Snippets are short: twice the rows of half the length.
         made = out / "tokenizer.json"
-        pretrain(text, out=body, tokenizer=made, steps=budget.steps, force=True, context=128, rows=16)
-    say(f"      “{generate(body, 'this movie is', tokens=20).text}”")
+        pretrain(text, out=body, tokenizer=made, steps=budget.steps, force=True, context=128, batch_size=16)
+    say(f"      “{generate(body, 'this movie is', max_new_tokens=20).text}”")
     say("3/3 · fine-tuned on 1,000 labelled snippets: pretrained, from scratch, and TF-IDF beside them")
     return compare(
         [Run.open(body)],
@@ -65,7 +65,7 @@ def demo(*, out: str | Path = "demo-run", budget: Budget | None = None) -> Compa
         out=out / "comparison",
         seeds=budget.seeds,
         epochs=budget.epochs,
-        adversarial=budget.adversarial,
+        adversarial_epsilon=budget.adversarial_epsilon,
     )
 
 

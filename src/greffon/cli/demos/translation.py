@@ -17,7 +17,7 @@ from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
 from greffon.core.rng import generator
-from greffon.data.train_tokenizer import tokenizer
+from greffon.data.train_tokenizer import train_tokenizer
 from greffon.inference.evaluate import evaluate
 from greffon.inference.generate import generate
 from greffon.inference.translate import Translation, translate
@@ -36,7 +36,7 @@ Pair = tuple[str, str]
 class Budget:
     """How much the demo trains."""
 
-    vocabulary: int = 4000
+    vocab_size: int = 4000
     body_steps: int = 300
     steps: int = 1200
     batch_tokens: int = 2048
@@ -59,13 +59,13 @@ def demo_translation(*, out: str | Path = "demo-translation", budget: Budget | N
     tokens = out / "tokenizer.json"
     if not tokens.is_file():
         say("1/4 · one tokenizer for both languages")
-        tokenizer([data / "train.en.txt", data / "train.fr.txt"], out=tokens, vocabulary=budget.vocabulary)
+        train_tokenizer([data / "train.en.txt", data / "train.fr.txt"], out=tokens, vocab_size=budget.vocab_size)
     body, run = out / "french", out / "translator"
     if not (body / "finished").is_file():
         say("2/4 · a body pretrained on the French side, as a language model")
         text = [data / "train.fr.txt"]
-        pretrain(text, out=body, tokenizer=tokens, steps=budget.body_steps, force=True, context=64, rows=16)
-    say(f"      “{generate(body, 'Bonjour les', tokens=20).text}”")
+        pretrain(text, out=body, tokenizer=tokens, steps=budget.body_steps, force=True, context=64, batch_size=16)
+    say(f"      “{generate(body, 'Bonjour les', max_new_tokens=20).text}”")
     if not (run / "finished").is_file():
         say("3/4 · a translator from English to French")
         pretrain(

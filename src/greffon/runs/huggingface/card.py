@@ -98,13 +98,13 @@ def _origins(recipe: Recipe) -> Iterator[str]:
 def _recipe(recipe: Recipe) -> Iterator[str]:
     shape, training = recipe.shape, recipe.training
     yield (
-        f"- body: {recipe.body}, {shape.layers} layers, width {shape.width}, {shape.heads} heads, "
-        f"feed-forward {shape.feed_forward} ({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions"
+        f"- body: {recipe.body}, {shape.layers} layers, width {shape.hidden_size}, {shape.heads} heads, "
+        f"feed-forward {shape.intermediate_size} ({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions"
     )
-    yield f"- context: {shape.context} tokens; vocabulary: {recipe.vocabulary:,} tokens"
+    yield f"- context: {shape.context} tokens; vocabulary: {recipe.vocab_size:,} tokens"
     if not recipe.imported:
         yield (
-            f"- training: {training.steps:,} steps, {training.optimiser}, rate {training.rate:g}, "
+            f"- training: {training.steps:,} steps, {training.optimizer}, rate {training.learning_rate:g}, "
             f"dropout {shape.dropout:g}, seed {training.seed}"
         )
 

@@ -31,7 +31,7 @@ def to_huggingface(run: Run, out: Path) -> Path:
     check_tokenizer(tokenizer)
     model = run.load_model()
     tensors = to_theirs(tensors_of(model), places_of(family.kind, recipe))
-    if not recipe.shape.tied:  # then both names are read, and only the second is in use
+    if not recipe.shape.tie_embeddings:  # then both names are read, and only the second is in use
         tensors |= {
             alias: tensors[name].clone() for alias, name in ALIASES.items() if name in tensors and "bias" in name
         }
@@ -50,7 +50,7 @@ def to_huggingface(run: Run, out: Path) -> Path:
 
 def _generation(run: Run, tokenizer: Tokenizer) -> dict[str, Any]:
     """Let their `generate` end where ours does, and write no token that ours never writes."""
-    vocabulary, context = run.recipe.vocabulary, run.recipe.shape.context
+    vocabulary, context = run.recipe.vocab_size, run.recipe.shape.context
     roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
     banned = sorted(roles | {*range(tokenizer.size, vocabulary)})
     known: dict[str, Any] = {

@@ -49,12 +49,12 @@ class Family:
 
 
 _ENCODER = {
-    "norm": "layer", "norm_place": "post", "positions": "learned", "bias": True, "scaled": False,
+    "norm": "layer", "norm_place": "post", "positions": "learned", "bias": True, "scale_embeddings": False,
     "embedding_norm": True,
 }  # fmt: skip
 _BERT_NAMES = {
-    "layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads",
-    "feed_forward": "intermediate_size", "activation": "hidden_act", "dropout": "hidden_dropout_prob",
+    "layers": "num_hidden_layers", "hidden_size": "hidden_size", "heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size", "activation": "hidden_act", "dropout": "hidden_dropout_prob",
     "context": "max_position_embeddings", "segments": "type_vocab_size", "norm_epsilon": "layer_norm_eps",
 }  # fmt: skip
 _BERT_SETTINGS: dict[str, tuple[Any, ...]] = {
@@ -76,7 +76,7 @@ BERT = Family(
     names=_BERT_NAMES,
     fixed={**_ENCODER, "position_offset": 0},
     head=_BERT_HEAD,
-    graft={"pooling": "cls", "words": False, "inner": "tanh", "class_bias": True},
+    graft={"pooling": "cls", "concat_embeddings": False, "pooler_activation": "tanh", "class_bias": True},
     settings=_BERT_SETTINGS,
     architectures=_uses(
         "Bert", ForMaskedLM="masked", ForPreTraining="pairs", ForSequenceClassification="classify", Model="body"
@@ -101,11 +101,11 @@ DISTILBERT = replace(
     title="DistilBERT",
     preset="distilbert",
     names={
-        "layers": "n_layers", "width": "dim", "heads": "n_heads", "feed_forward": "hidden_dim",
+        "layers": "n_layers", "hidden_size": "dim", "heads": "n_heads", "intermediate_size": "hidden_dim",
         "activation": "activation", "dropout": "dropout", "context": "max_position_embeddings",
     },
     fixed={**_ENCODER, "position_offset": 0, "segments": 0, "norm_epsilon": 1e-12},
-    graft={**BERT.graft, "inner": "relu"},
+    graft={**BERT.graft, "pooler_activation": "relu"},
     settings={"quantization_config": (None,), "pruned_heads": ({}, None)},
     architectures=_uses("DistilBert", ForMaskedLM="masked", ForSequenceClassification="classify", Model="body"),
     prefix="distilbert.",
@@ -116,16 +116,16 @@ GPT2 = Family(
     preset="gpt2",
     offered="gpt2-mini",
     names={
-        "layers": "n_layer", "width": "n_embd", "heads": "n_head", "feed_forward": "n_inner",
+        "layers": "n_layer", "hidden_size": "n_embd", "heads": "n_head", "intermediate_size": "n_inner",
         "activation": "activation_function", "dropout": "resid_pdrop", "context": "n_positions",
         "norm_epsilon": "layer_norm_epsilon",
     },
     fixed={
-        "norm": "layer", "norm_place": "pre", "positions": "learned", "bias": True, "scaled": False,
+        "norm": "layer", "norm_place": "pre", "positions": "learned", "bias": True, "scale_embeddings": False,
         "embedding_norm": False, "position_offset": 0, "segments": 0,
     },
-    head={"head_transform": False, "head_bias": False, "tied": True},
-    graft={"pooling": "last", "words": False, "inner": "none", "class_bias": False},
+    head={"head_transform": False, "head_bias": False, "tie_embeddings": True},
+    graft={"pooling": "last", "concat_embeddings": False, "pooler_activation": "none", "class_bias": False},
     settings={
         "scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,), "add_cross_attention": (False,),
         "tie_word_embeddings": (True,), "quantization_config": (None,), "pruned_heads": ({}, None),
@@ -139,9 +139,9 @@ MARIAN = Family(
     preset="marian",
     offered="marian-small",
     names={
-        "layers": "encoder_layers", "width": "d_model", "heads": "encoder_attention_heads",
-        "feed_forward": "encoder_ffn_dim", "activation": "activation_function", "dropout": "dropout",
-        "context": "max_position_embeddings", "scaled": "scale_embedding",
+        "layers": "encoder_layers", "hidden_size": "d_model", "heads": "encoder_attention_heads",
+        "intermediate_size": "encoder_ffn_dim", "activation": "activation_function", "dropout": "dropout",
+        "context": "max_position_embeddings", "scale_embeddings": "scale_embedding",
     },
     fixed={
         "norm": "layer", "norm_place": "post", "positions": "sinusoidal-halves", "bias": True, "embedding_norm": False,
@@ -228,12 +228,12 @@ def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
         raise UserError(f"{where}: RoBERTa's head is made for gelu, and hidden_act is {known['hidden_act']!r}")
     tied = known.get("tie_word_embeddings", True)
     try:
-        if family is GPT2 and read["feed_forward"] is None:
-            read["feed_forward"] = 4 * read["width"]
+        if family is GPT2 and read["intermediate_size"] is None:
+            read["intermediate_size"] = 4 * read["hidden_size"]
         if family is ROBERTA:
             read["position_offset"] = known.get("pad_token_id", 1) + 1
             read["context"] -= read["position_offset"]
-        return replace(PRESETS[family.preset]().shape, **{**family.fixed, **family.head, "tied": tied, **read})
+        return replace(PRESETS[family.preset]().shape, **{**family.fixed, **family.head, "tie_embeddings": tied, **read})
     except TypeError as problem:
         raise UserError(f"{where}: a setting is of the wrong kind ({problem}); restore the file from a copy") from None
     except UserError as problem:
@@ -276,7 +276,7 @@ def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer) -> list[str]:
     fixed = dict(family.fixed)
     if recipe.objective in ("masked", "causal", "seq2seq"):
         fixed |= family.head
-        if not shape.tied and "tied" not in family.head:
+        if not shape.tie_embeddings and "tie_embeddings" not in family.head:
             fixed["head_bias"] = shape.head_bias  # an untied head has the bias of all maps
     for name, wanted in fixed.items():
         if getattr(shape, name) != wanted:
@@ -309,9 +309,9 @@ def config_of(family: Family, recipe: Recipe, tokenizer: Tokenizer) -> dict[str,
     config: dict[str, Any] = {
         "architectures": [family.architecture("pairs" if pairs else recipe.objective)],
         "model_type": family.kind,
-        "vocab_size": recipe.vocabulary,
+        "vocab_size": recipe.vocab_size,
         "pad_token_id": tokenizer.pad,
-        "tie_word_embeddings": shape.tied,
+        "tie_word_embeddings": shape.tie_embeddings,
     }
     config |= {theirs: getattr(shape, ours) for ours, theirs in family.names.items()}
     config[family.names["activation"]] = THEIR_ACTIVATION[shape.activation]
@@ -323,7 +323,7 @@ def config_of(family: Family, recipe: Recipe, tokenizer: Tokenizer) -> dict[str,
         config |= {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.end, "embd_pdrop": shape.dropout}
     elif family is MARIAN:
         config |= {name.replace("encoder", "decoder"): config[name] for name in config if name.startswith("encoder_")}
-        config |= {"decoder_vocab_size": recipe.vocabulary, "activation_dropout": shape.dropout}
+        config |= {"decoder_vocab_size": recipe.vocab_size, "activation_dropout": shape.dropout}
         config |= {"eos_token_id": tokenizer.end, "bos_token_id": None, "decoder_start_token_id": tokenizer.start}
         config |= {"forced_eos_token_id": None, "is_encoder_decoder": True}
     elif family is ROBERTA:

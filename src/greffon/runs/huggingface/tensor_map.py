@@ -133,7 +133,7 @@ def _token_head(kind: str, recipe: Recipe) -> Iterator[Place]:
     inner, norm, matrix, bias = _TOKEN_HEADS[kind]
     yield from _modules(head, "", {"transform.inner": inner, "transform.norm": norm})
     yield Place(bias, (head + "bias",))
-    if not recipe.shape.tied:
+    if not recipe.shape.tie_embeddings:
         yield Place(matrix, (head + "weight",))
     if pairs:  # their first class is "follows", ours the second
         yield from _modules("head.pair.", "", {"inner": "bert.pooler.dense"})
@@ -173,5 +173,5 @@ def _marian(recipe: Recipe) -> Iterator[Place]:
         for i in range(recipe.shape.layers):
             yield from _modules(f"body.{side}.blocks.{i}.", f"model.{side}.layers.{i}.", read)
     yield Place("final_logits_bias", ("head.bias",), "row")
-    if not recipe.shape.tied:
+    if not recipe.shape.tie_embeddings:
         yield Place("lm_head.weight", ("head.weight",))

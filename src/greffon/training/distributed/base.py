@@ -1,6 +1,6 @@
 """The processes that train one model together. Here: one process, alone, which needs none of it.
 
-`ranks` has the crew of several processes. Training speaks to both in the same words, so that there is
+`ranks` has the group of several processes. Training speaks to both in the same words, so that there is
 one loop and one way of saving; alone, every word means "nothing to do" and torch.distributed is never
 imported.
 """
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class PeerLostError(Exception):
-    """A process of the crew has gone, or does not answer any more."""
+    """A process of the group has gone, or does not answer any more."""
 
 
-class Crew:
-    """A crew of one."""
+class ProcessGroup:
+    """A group of one."""
 
     rank = 0
     size = 1
@@ -30,20 +30,20 @@ class Crew:
     """How many of them hold a copy of the model in this machine's memory."""
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process is the one that writes and speaks."""
         return self.rank == 0
 
     @property
-    def guards(self) -> bool:
+    def holds_lock(self) -> bool:
         """Whether this process keeps others out of the directory; where a parent started it, the parent does."""
-        return self.leads
+        return self.is_main
 
-    def settle(self, model: Model) -> None:
-        """Bring a model to where it is trained; before its optimisers are made."""
+    def to_device(self, model: Model) -> None:
+        """Bring a model to where it is trained; before its optimizers are made."""
         model.to(asked_device())
 
-    def within(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
+    def forward(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
         """Do the forward pass of a step; gradients come together in the `last` one of a step."""
         return work(model)
 
@@ -51,29 +51,29 @@ class Crew:
         """Score a model on held-out data; all hear the same."""
         return evaluate(model)
 
-    def part(self, batch: Batch) -> Batch:
+    def shard_batch(self, batch: Batch) -> Batch:
         """Return this process's share of a batch."""
         return batch
 
-    def total(self, *numbers: float) -> tuple[float, ...]:
+    def all_reduce(self, *numbers: float) -> tuple[float, ...]:
         """Add numbers up over all processes."""
         return numbers
 
-    def any(self, *flags: bool) -> tuple[bool, ...]:
+    def any_rank(self, *flags: bool) -> tuple[bool, ...]:
         """Say of each flag whether any process has raised it; nobody goes on before all have come here."""
         return flags
 
-    def agree(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """Return what the first process has (something that JSON can hold)."""
         return value
 
     @contextmanager
-    def in_turn(self) -> Iterator[None]:
+    def main_process_first(self) -> Iterator[None]:
         """Let the first process go through alone, then the others, who find what it made."""
         yield
 
     @contextmanager
-    def one_voice(self, how: str) -> Iterator[None]:
+    def report_once(self, how: str) -> Iterator[None]:
         """Let one process tell what went wrong, whoever it was; `how` says how to go on if a process is lost."""
         try:
             yield
@@ -92,4 +92,4 @@ class Crew:
         return {"device": asked_device().type}
 
 
-ALONE = Crew()
+SINGLE_PROCESS = ProcessGroup()

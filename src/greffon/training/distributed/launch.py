@@ -18,34 +18,34 @@ from dataclasses import replace
 from pathlib import Path
 
 from greffon.core.errors import UserError
-from greffon.core.machine import available_cores, in_crew
+from greffon.core.machine import available_cores, launched_by_torchrun
 from greffon.runs.create import room_for
 from greffon.runs.run import Run
-from greffon.training.distributed.base import ALONE, Crew, PeerLostError
+from greffon.training.distributed.base import SINGLE_PROCESS, PeerLostError, ProcessGroup
 from greffon.training.trainer import Interrupted, Stop, train
 
 GRACE_SECONDS = 15.0
 """How long the others may take to end by themselves after one process has ended before its time."""
-_crews: dict[bool, Crew] = {}
+_crews: dict[bool, ProcessGroup] = {}
 
 
-def assemble(processes: int, shard: bool) -> Crew:
-    """Find the crew that this process belongs to: a launcher's, or none but itself."""
+def process_group(processes: int, fsdp: bool) -> ProcessGroup:
+    """Find the group that this process belongs to: a launcher's, or none but itself."""
     if processes < 1:
         raise UserError(f"processes is {processes}; choose 1 or more")
-    if in_crew() and processes > 1:
+    if launched_by_torchrun() and processes > 1:
         raise UserError("a launcher (torchrun) has started the processes already; leave out --processes")
-    if shard and processes == 1 and not in_crew():
-        raise UserError("--shard spreads the weights over processes; add --processes N, or start it with torchrun")
-    if not in_crew():
-        return ALONE
+    if fsdp and processes == 1 and not launched_by_torchrun():
+        raise UserError("--fsdp spreads the weights over processes; add --processes N, or start it with torchrun")
+    if not launched_by_torchrun():
+        return SINGLE_PROCESS
     if not _crews:
-        from greffon.training.distributed.ranks import Ranks
+        from greffon.training.distributed.ranks import TorchProcessGroup
 
-        _crews[shard] = Ranks(shard)
-    if shard not in _crews:
-        raise UserError("one process cannot train with --shard and without; start it anew")
-    return _crews[shard]
+        _crews[fsdp] = TorchProcessGroup(fsdp)
+    if fsdp not in _crews:
+        raise UserError("one process cannot train with --fsdp and without; start it anew")
+    return _crews[fsdp]
 
 
 def begin(
@@ -54,66 +54,66 @@ def begin(
     *,
     force: bool,
     quiet: bool,
-    crew: Crew,
+    group: ProcessGroup,
     processes: int = 1,
-    shard: bool = False,
+    fsdp: bool = False,
 ) -> Run:
     """Make room for a new run, let `make` lay it out there, and train it."""
     begun = f"run {Path(out).absolute()}"
     with ExitStack() as stack:
-        with crew.in_turn():
+        with group.main_process_first():
             path = Path(out)
-            again = crew.noted(begun) == _identity(path)  # of an earlier attempt of this launch
-            if crew.leads and not again:
+            again = group.noted(begun) == _identity(path)  # of an earlier attempt of this launch
+            if group.is_main and not again:
                 path = stack.enter_context(room_for(out, force))
                 run = make(path)
-                crew.note(begun, _identity(path))
+                group.note(begun, _identity(path))
             else:
                 run = Run.open(path)
-        return carry_out(run, crew=crew, quiet=quiet, processes=processes, shard=shard)
+        return carry_out(run, group=group, quiet=quiet, processes=processes, fsdp=fsdp)
 
 
-def reopen(run: Run, more: int, *, crew: Crew) -> Run:
+def reopen(run: Run, extra_steps: int, *, group: ProcessGroup) -> Run:
     """Make a run ready to go on; `more` adds steps, once, however often a launcher starts again."""
-    with crew.in_turn():
+    with group.main_process_first():
         if run.recipe.imported:
             raise UserError(
                 f"{run.path} was imported and has no training to go on with; "
-                f"start one from it with `greffon pretrain TEXT --start-from {run.path} --out RUN`"
+                f"start one from it with `greffon pretrain TEXT --init-from {run.path} --out RUN`"
             )
         run = Run.open(run.path)
         training, done = run.recipe.training, run.checkpoint_step
         begun = f"steps {run.path.absolute()}"
-        if crew.noted(begun) is None:
-            if run.finished and not more:
+        if group.noted(begun) is None:
+            if run.finished and not extra_steps:
                 early = f" (it stopped early, at step {done:,})" if 0 < done < training.steps else ""
                 raise UserError(
                     f"{run.path} has finished its {training.steps:,} steps{early}; "
-                    f"train longer with `greffon resume {run.path} --more STEPS`"
+                    f"train longer with `greffon resume {run.path} --extra-steps STEPS`"
                 )
             if run.finished and not done:
                 raise UserError(
                     f"{run.path} is finished and has no checkpoint any more, so it cannot go on; train it anew, "
                     "for longer"
                 )
-        if crew.leads:
-            begins = (done if run.finished else training.steps) + more
-            steps = int(crew.noted(begun) or begins)
-            crew.note(begun, str(steps))
-            if steps != training.steps or (more and run.finished):
+        if group.is_main:
+            begins = (done if run.finished else training.steps) + extra_steps
+            steps = int(group.noted(begun) or begins)
+            group.note(begun, str(steps))
+            if steps != training.steps or (extra_steps and run.finished):
                 run.reopen(replace(run.recipe, training=replace(training, steps=steps)))
     return run
 
 
-def carry_out(run: Run, *, crew: Crew, quiet: bool, processes: int = 1, shard: bool = False) -> Run:
+def carry_out(run: Run, *, group: ProcessGroup, quiet: bool, processes: int = 1, fsdp: bool = False) -> Run:
     """Train a run that is laid out: here, or in processes of its own."""
     graft = run.recipe.graft
-    if shard and graft is not None and graft.adversarial:
+    if fsdp and graft is not None and graft.adversarial_epsilon:
         # Its weights are together during one forward and one backward pass; here there are more.
-        raise UserError("--adversarial does not go with --shard; leave one of them out")
+        raise UserError("--adversarial-epsilon does not go with --fsdp; leave one of them out")
     if processes > 1:
-        return launch(run, processes, shard=shard, quiet=quiet)
-    return train(run, quiet=quiet, crew=crew)
+        return launch(run, processes, fsdp=fsdp, quiet=quiet)
+    return train(run, quiet=quiet, group=group)
 
 
 def _identity(path: Path) -> str:
@@ -128,7 +128,7 @@ def _identity(path: Path) -> str:
 # -- processes of our own --------------------------------------------------------------------
 
 
-def launch(run: Run, processes: int, *, shard: bool = False, quiet: bool = False) -> Run:
+def launch(run: Run, processes: int, *, fsdp: bool = False, quiet: bool = False) -> Run:
     """Train a run in several processes on this machine, and end when all of them have ended."""
     import torch
     import torch.distributed as dist
@@ -149,7 +149,7 @@ def launch(run: Run, processes: int, *, shard: bool = False, quiet: bool = False
         PARENT: str(os.getpid()),
     }
     words = [sys.executable, "-m", "greffon.training.distributed.worker", str(run.path)]
-    words += ["--shard"] * shard + ["--quiet"] * quiet
+    words += ["--fsdp"] * fsdp + ["--quiet"] * quiet
     children: list[subprocess.Popen[bytes]] = []
     with _passing_signals_on(children) as stop:
         for rank in range(processes):

@@ -28,7 +28,7 @@ from greffon.core.errors import ToldError, UserError
 from greffon.nn.blocks import Block, CrossBlock
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
-from greffon.training.distributed.base import Crew, PeerLostError
+from greffon.training.distributed.base import PeerLostError, ProcessGroup
 
 T = TypeVar("T")
 
@@ -49,13 +49,13 @@ class _Inside(nn.Module):
         return work(self.model)
 
 
-class Ranks(Crew):
-    """The crew that a launcher has started: this process is one of `size`."""
+class TorchProcessGroup(ProcessGroup):
+    """The group that a launcher has started: this process is one of `size`."""
 
-    def __init__(self, shard: bool) -> None:
+    def __init__(self, fsdp: bool) -> None:
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self.shard = shard
-        self.copies = 1 if shard else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        self.fsdp = fsdp
+        self.copies = 1 if fsdp else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         self.device = _device()
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
@@ -71,16 +71,16 @@ class Ranks(Crew):
         self._wrapped: Any = None  # DDP, or an FSDPModule
 
     @property
-    def guards(self) -> bool:
+    def holds_lock(self) -> bool:
         """Whether this process keeps others out of the directory."""
-        return self.leads and PARENT not in os.environ
+        return self.is_main and PARENT not in os.environ
 
     # -- the model ---------------------------------------------------------------------------
 
-    def settle(self, model: Model) -> None:
+    def to_device(self, model: Model) -> None:
         """Put the model on this process's device: a copy of it, or a share."""
         inside = _Inside(model)
-        if not self.shard:
+        if not self.fsdp:
             model.to(self.device)
             # Tables of positions grow with the texts that a process has met; they are not weights.
             self._wrapped = DistributedDataParallel(inside, forward_sync_buffers=False, gradient_as_bucket_view=True)
@@ -94,10 +94,10 @@ class Ranks(Crew):
                 fully_shard(module, mesh=mesh)
         self._wrapped = fully_shard(inside, mesh=mesh)
 
-    def within(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
+    def forward(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
         """Do the forward pass of a step where DDP or FSDP can see it."""
         waiting: Any = nullcontext()
-        if self.shard:
+        if self.fsdp:
             self._wrapped.set_requires_gradient_sync(last)
         elif not last:
             waiting = self._wrapped.no_sync()
@@ -108,34 +108,34 @@ class Ranks(Crew):
     def score(self, model: Model, evaluate: Callable[[Model], dict[str, float]]) -> dict[str, float]:
         """Let the first process score and the others wait; of a model in shares, all must take part."""
         scores: dict[str, float] = {}
-        if self.shard:
+        if self.fsdp:
             with torch.no_grad():
-                scores = self.within(model, evaluate)
+                scores = self.forward(model, evaluate)
             self._wrapped.reshard()
-        elif self.leads:
+        elif self.is_main:
             scores = evaluate(model)
-        return self.agree(scores)
+        return self.broadcast(scores)
 
-    def part(self, batch: Batch) -> Batch:
+    def shard_batch(self, batch: Batch) -> Batch:
         """Return this process's rows of a batch."""
         return batch.part(self.rank, self.size)
 
     # -- words between processes -------------------------------------------------------------
 
-    def total(self, *numbers: float) -> tuple[float, ...]:
+    def all_reduce(self, *numbers: float) -> tuple[float, ...]:
         """Add numbers up over all processes."""
         sums = torch.tensor(numbers, dtype=torch.float64)
         with _answering():
             dist.all_reduce(sums, group=self.control)
         return tuple(sums.tolist())
 
-    def any(self, *flags: bool) -> tuple[bool, ...]:
+    def any_rank(self, *flags: bool) -> tuple[bool, ...]:
         """Say of each flag whether any process has raised it; nobody goes on before all have come here."""
-        return tuple(count > 0 for count in self.total(*(float(flag) for flag in flags), 0.0))[: len(flags)]
+        return tuple(count > 0 for count in self.all_reduce(*(float(flag) for flag in flags), 0.0))[: len(flags)]
 
-    def agree(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """Return what the first process has, sent as JSON."""
-        said = bytearray(json.dumps(value).encode()) if self.leads else bytearray()
+        said = bytearray(json.dumps(value).encode()) if self.is_main else bytearray()
         length = torch.tensor([len(said)])
         with _answering():
             dist.broadcast(length, 0, group=self.control)
@@ -145,10 +145,10 @@ class Ranks(Crew):
         return heard
 
     @contextmanager
-    def in_turn(self) -> Iterator[None]:
+    def main_process_first(self) -> Iterator[None]:
         """Let the first process go through alone, then the others; if it fails, they end with it."""
-        if not self.leads:
-            if (code := self.agree(0)) != 0:
+        if not self.is_main:
+            if (code := self.broadcast(0)) != 0:
                 raise ToldError(code)
             yield
             return
@@ -156,12 +156,12 @@ class Ranks(Crew):
             yield
         except BaseException as problem:
             with suppress(PeerLostError):
-                self.agree(130 if isinstance(problem, KeyboardInterrupt) else 1)
+                self.broadcast(130 if isinstance(problem, KeyboardInterrupt) else 1)
             raise
-        self.agree(0)
+        self.broadcast(0)
 
     @contextmanager
-    def one_voice(self, how: str) -> Iterator[None]:
+    def report_once(self, how: str) -> Iterator[None]:
         """Let the first process that fails tell why, or its parent; the others end without a word."""
         try:
             yield
@@ -176,12 +176,12 @@ class Ranks(Crew):
                     self.store.set("sentence", str(problem))
                 raise ToldError(1) from None
             sentence = str(problem) if mistake else f"another process of this training has gone; go on with `{how}`"
-            if not self.leads:
+            if not self.is_main:
                 say(f"greffon: process {self.rank}: {sentence}")
                 raise ToldError(1) from None
             raise UserError(sentence) from None
         except KeyboardInterrupt:
-            if PARENT in os.environ or not self.leads:
+            if PARENT in os.environ or not self.is_main:
                 raise ToldError(130) from None
             raise
 

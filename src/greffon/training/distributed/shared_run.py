@@ -9,74 +9,74 @@ from greffon.core.config import Recipe
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
-from greffon.training.distributed.base import ALONE, Crew
+from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
 
 
-def shared(run: Run, crew: Crew) -> Run:
-    """Return the run as this process of the crew may use it."""
-    return run if crew is ALONE or isinstance(run, SharedRun) else SharedRun(run, crew)
+def shared(run: Run, group: ProcessGroup) -> Run:
+    """Return the run as this process of the group may use it."""
+    return run if group is SINGLE_PROCESS or isinstance(run, SharedRun) else SharedRun(run, group)
 
 
 class SharedRun(Run):
     """The run directory as one of several processes sees it."""
 
-    def __init__(self, run: Run, crew: Crew) -> None:
+    def __init__(self, run: Run, group: ProcessGroup) -> None:
         super().__init__(run.path, run.recipe)
-        self.crew = crew
+        self.group = group
 
     def save_recipe(self, recipe: Recipe) -> None:
         """Keep the recipe; the first process writes it."""
         self.recipe = recipe
-        if self.crew.leads:
+        if self.group.is_main:
             super().save_recipe(recipe)
 
     def adopt(self, tokenizer: Tokenizer) -> None:
         """Store the tokenizer, once; the others hear of it when they agree on the recipe."""
-        if self.crew.leads:
+        if self.group.is_main:
             super().adopt(tokenizer)
 
     def mark_finished(self) -> None:
         """Say that training has come to its end, once."""
-        if self.crew.leads:
+        if self.group.is_main:
             super().mark_finished()
-        self.crew.any()
+        self.group.any_rank()
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append one line to metrics.jsonl, once."""
-        if self.crew.leads:
+        if self.group.is_main:
             super().log(entry)
 
     def forget_after(self, step: int) -> None:
         """Drop the metrics of steps that will be done again."""
-        if self.crew.leads:
+        if self.group.is_main:
             super().forget_after(step)
 
     def save_model(self, model: nn.Module, scores: Mapping[str, float]) -> None:
         """Save the weights; where each process has a share of them, all take part."""
-        if self.crew.leads:
+        if self.group.is_main:
             super().save_model(model, scores)
         else:
             tensors_of(model)
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Keep all that resuming needs, which is the same for any number of processes; all wait until it is safe."""
-        if self.crew.leads:
+        if self.group.is_main:
             super().save_checkpoint(step, tensors, state)
-        self.crew.any()
+        self.group.any_rank()
 
     def save_snapshot(self, step: int, model: nn.Module, keep: int) -> None:
         """Keep the weights of an evaluation; where each process has a share of them, all take part."""
-        if self.crew.leads:
+        if self.group.is_main:
             super().save_snapshot(step, model, keep)
         else:
             tensors_of(model)
 
     def snapshots(self) -> list[dict[str, Tensor]]:
         """Read the weights of the last evaluations, once they are written."""
-        self.crew.any()
+        self.group.any_rank()
         return super().snapshots()
 
     def drop_snapshots(self, after: int) -> None:
         """Forget the snapshots of steps that will be done again."""
-        if self.crew.leads:
+        if self.group.is_main:
             super().drop_snapshots(after)

@@ -15,9 +15,9 @@ if __name__ == "__main__":  # until it knows what to save, there is nothing to s
 
 from greffon.core.console import say
 from greffon.core.errors import ToldError, UserError
-from greffon.core.machine import leads
+from greffon.core.machine import is_main_process
 from greffon.runs.run import Run
-from greffon.training.distributed.launch import assemble
+from greffon.training.distributed.launch import process_group
 from greffon.training.trainer import train
 
 
@@ -26,21 +26,21 @@ def main(path: str, *flags: str) -> int:
     warnings.showwarning = _show_warning
     threading.Thread(target=_stop_with, args=(int(os.environ["GREFFON_PARENT"]),), daemon=True).start()
     try:
-        crew = assemble(1, "--shard" in flags)
+        group = process_group(1, "--fsdp" in flags)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        with crew.one_voice(f"greffon resume {path}"):
-            train(Run.open(path), quiet="--quiet" in flags, crew=crew)
+        with group.report_once(f"greffon resume {path}"):
+            train(Run.open(path), quiet="--quiet" in flags, group=group)
     except ToldError as told:
         return told.code
-    except UserError as mistake:  # there is no crew yet, so that each would tell
-        if leads():
+    except UserError as mistake:  # there is no group yet, so that each would tell
+        if is_main_process():
             say(f"greffon: {mistake}")
         return 1
     return 0
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    if leads():
+    if is_main_process():
         say(f"warning: {message}")
 
 

@@ -34,7 +34,7 @@ export function make(state) {
       h("details", {}, h("summary", {}, "How many candidates"), h("div", { class: "fields" }, top.element))],
     answer: async (signal, show) => {
       const asked = text.area.value;
-      const masks = await post("fill", { run: run.chosen().name, text: asked, top: top.value }, signal);
+      const masks = await post("fill", { run: run.chosen().name, text: asked, top_k: top.value }, signal);
       const chosen = masks.map((mask) => mask.candidates[0].token);
       const sentence = h("p", { class: "text", lang: "" });
       const lists = h("div", { class: "slots" });

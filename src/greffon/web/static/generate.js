@@ -34,7 +34,7 @@ export function make(state) {
     answer: async (signal, show) => {
       const start = forced ?? prompt.area.value;
       forced = null;
-      const question = { run: run.chosen().name, prompt: start, tokens: tokens.value, temperature: temperature.value,
+      const question = { run: run.chosen().name, prompt: start, max_new_tokens: tokens.value, temperature: temperature.value,
         top_k: top.value, top_p: share.value, seed: seed.value, alternatives: 6 };
       const written = [];
       const caret = h("span", { class: "caret" });

@@ -53,11 +53,11 @@ export function make(state) {
 
   function draw() {
     const shown = state.runs.filter((run) => charted.has(run.name) && curves.has(run.name));
-    const all = shown.flatMap((run) => [...Object.keys(curves.get(run.name).training), ...Object.keys(curves.get(run.name).held_out)]);
+    const all = shown.flatMap((run) => [...Object.keys(curves.get(run.name).training), ...Object.keys(curves.get(run.name).valid)]);
     offer([...new Set(all)].sort((a, b) => scoreRank(a) - scoreRank(b)));
     const place = ([step, seconds, value]) => [axis === "steps" ? step : seconds / 60, value];
     const lines = shown.map((run) => {
-      const { training, held_out: heldOut } = curves.get(run.name);
+      const { training, valid: heldOut } = curves.get(run.name);
       return { name: run.name, style: styles.get(run.name), held: (heldOut[score] ?? []).map(place), trained: (training[score] ?? []).map(place) };
     }).filter((line) => line.held.length || line.trained.length);
     if (!lines.length) {

@@ -24,7 +24,7 @@ export function make(state) {
     parts: [run.element, text.element,
       h("details", {}, h("summary", {}, "How it searches"), h("div", { class: "fields" }, beam.element, penalty.element))],
     answer: async (signal, show) => {
-      const asked = { run: run.chosen().name, texts: [text.area.value], beam: beam.value, length_penalty: penalty.value };
+      const asked = { run: run.chosen().name, texts: [text.area.value], beam_size: beam.value, length_penalty: penalty.value };
       const [made] = await post("translate", asked, signal);
       const said = h("p", { class: "verdict", lang: "" }, made.translation || "(nothing)");
       const note = h("p", { class: "note" }, `Score ${made.score.toFixed(3).replace("-", "−")}: log-probability over length.`);
