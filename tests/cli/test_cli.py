@@ -106,7 +106,7 @@ def test_help_does_not_import_torch() -> None:
             "unknown choice 'rotery'; did you mean 'rotary'?",
         ),
         (["pretrain", "{text}", "--dry-run", "--hidden-size", "99999", "--heads", "1", "--positions", "none"], "GB"),
-        (["pretrain", "{text}", "--dry-run", "--batch-size", "100000000"], "fewer --batch-size"),
+        (["pretrain", "{text}", "--dry-run", "--batch-size", "100000000"], "a smaller shape or --batch-size"),
         (["pretrain", "{text}", "--dry-run", "--layers", "1000000"], "choose 1000 at most"),
         (["pretrain", "{text}", "--dry-run", "--learning-rate", "inf"], "rate is inf"),
         (["pretrain", "{text}", "--out", "{new}", "--config", "{config2}"], "seed: expected int, found 'two'"),

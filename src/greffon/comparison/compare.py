@@ -200,7 +200,7 @@ def label_sizes(train_sizes: Sequence[int], train: Sequence[Labelled], tell: Cal
     least = 1 + next(i for i, label in enumerate(taken) if label != taken[0])
     if train_sizes and min(train_sizes) < least:
         raise UserError(
-            f"--train-sizes {min(train_sizes)}: classes are taken in proportion, and only {taken[0]!r} is among so few; "
+            f"--train-sizes {min(train_sizes)}: classes are drawn in proportion: only {taken[0]!r} is among so few; "
             f"choose {least} or more"
         )
     for number in train_sizes:

@@ -38,7 +38,7 @@ def check_memory(recipe: Recipe, copies: int = 1) -> None:
         raise UserError(
             f"this needs about {weights / 1e9:,.1f} GB for {of_recipe(recipe).total:,} parameters and "
             f"{states / 1e9:,.1f} GB for a batch of {rows:,} rows, but the machine has {there / 1e9:,.1f} GB; "
-            f"choose a smaller shape or a smaller {'--batch-tokens' if recipe.objective == 'seq2seq' else '--batch-size'}"
+            f"choose a smaller shape or {'--batch-tokens' if recipe.objective == 'seq2seq' else '--batch-size'}"
         )
 
 
