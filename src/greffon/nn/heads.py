@@ -241,6 +241,23 @@ class ClassHead(nn.Module):
         return out
 
 
+class ProjectionHead(nn.Module):
+    """The vector of a text in the space in which a contrastive objective compares texts: (B, W) → (B, W).
+
+    It is used in pretraining only: the vectors before it are the better ones for other tasks.
+    """
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.out = nn.Linear(hidden_size, hidden_size, bias=False)
+        nn.init.normal_(self.out.weight, std=hidden_size**-0.5)
+
+    def forward(self, pooled: Tensor, document_ids: Tensor | None = None) -> Tensor:
+        """Project the pooled states of each text."""
+        out: Tensor = self.out(pooled)
+        return out
+
+
 class NoHead(nn.Module):
     """Hidden states as they are: for a body that came without a head."""
 
