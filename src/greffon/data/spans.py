@@ -87,7 +87,7 @@ def two_views(tokens: np.ndarray, length: int, random: np.random.Generator) -> V
         second = length + int(between)
         views = tokens[int(before) : int(before) + length], tokens[second : second + length]
     elif size >= 2 * SHORTEST:
-        cut = int(round(size * random.uniform(*_MIDDLE)))
+        cut = round(size * random.uniform(*_MIDDLE))
         views = tokens[:cut][-length:], tokens[cut:][:length]
     else:
         views = _without_some(tokens, random), _without_some(tokens, random)
