@@ -32,7 +32,7 @@ def test_a_checkpoint_knows_where_training_stands_and_on_what_data(corpus: Path,
     assert state["best"]["step"] == run.scores["step"]
     assert state["data"] == run.recipe.data.digest
     assert state["stale"] in range(9)
-    assert state["health"]["learned"] == 12
+    assert state["spikes"]["learned"] == 12
     names = {key.partition("/")[0] for key in run.load_checkpoint()[1]}
     assert names == {"model", "optimizer"}
 

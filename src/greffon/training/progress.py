@@ -52,6 +52,11 @@ class TrainingProgress:
         if self.bar is not None:
             self.bar.stop()
 
+    def say(self, message: str) -> None:
+        """Print a message, unless this training is quiet."""
+        if not self.quiet:
+            say(message)
+
     def step(self, step: Step) -> None:
         """Tell of one step."""
         speed = step.tokens / step.seconds
