@@ -16,7 +16,7 @@ import greffon
 from greffon.core.errors import UserError
 from greffon.runs.run import Run
 from greffon.training.loop import fit
-from greffon.training.spikes import IN_A_ROW, KNOWN, SpikeDetector
+from greffon.training.spikes import MAX_SKIPPED_IN_A_ROW, MIN_HISTORY, SpikeDetector
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def test_many_in_a_row_stop_at_the_last_good_checkpoint(corpus: Path, tmp_path: 
     with poisoned(bad), pytest.raises(UserError, match="diverged") as caught:
         pretrain(corpus, tmp_path / "run", steps=40, evaluate_every=4)
     said = str(caught.value)
-    assert f"{IN_A_ROW} steps in a row" in said
+    assert f"{MAX_SKIPPED_IN_A_ROW} steps in a row" in said
     assert "its last good checkpoint, step 8" in said
     assert "lower --learning-rate" in said
     run = Run.open(tmp_path / "run")
@@ -108,7 +108,7 @@ def test_hard_texts_are_no_spikes_and_spikes_can_be_allowed() -> None:
     training = greffon.Training()
     for factor, skipped in ((4.0, False), (6.0, True)):
         spikes = SpikeDetector()
-        for _ in range(KNOWN):
+        for _ in range(MIN_HISTORY):
             assert spikes.judge(2.0, 0.5, training) == ""
         assert bool(spikes.judge(factor * 2.0, 0.5, training)) is skipped
         assert bool(spikes.judge(2.0, factor * 100 * training.max_grad_norm, training)) is skipped

@@ -65,7 +65,9 @@ def test_a_vast_vocabulary_is_read_in_passes_that_equal_one(tied: bool, monkeypa
     for vast in (1000.0, 0.001):
         monkeypatch.setattr(loop, "LARGE_HEAD_RATIO", vast)
         monkeypatch.setattr(loop, "MICRO_BATCH_TARGETS", 10)
-        monkeypatch.setattr(optim, "VAST", 1)  # untied, the embedding's gradient is that of the rows looked up
+        monkeypatch.setattr(
+            optim, "LARGE_EMBEDDING", 1
+        )  # untied, the embedding's gradient is that of the rows looked up
         recipe = Recipe(
             "causal", "compact", replace(SHAPE, dropout=0.0, tie_embeddings=tied), training, Data(), VOCABULARY
         )

@@ -35,7 +35,7 @@ from greffon.training.jobs import JOBS, Job
 from greffon.training.loop import Step, fit
 from greffon.training.optim import load_state_tensors, make_optimizers, state_tensors
 from greffon.training.progress import TrainingProgress
-from greffon.training.spikes import IN_A_ROW, SpikeDetector
+from greffon.training.spikes import MAX_SKIPPED_IN_A_ROW, SpikeDetector
 from greffon.training.transfer import transfer, transfer_sides
 
 LOG_EVERY_SECONDS = 1.0
@@ -266,7 +266,7 @@ class _Trainer:
         """Tell of a step that changed no weight; too many of them in a row are an error."""
         self.progress.say(f"step {step.number:,} is skipped: {step.skipped}")
         self.run.log({"step": step.number, "skipped": step.skipped, "seconds": round(self.state.seconds, 3)})
-        if self.state.spikes.in_a_row >= IN_A_ROW:
+        if self.state.spikes.in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise UserError(_diverged(self.run, step, self.state))
         self.progress.skipped(step)
 
