@@ -14,6 +14,9 @@ from greffon.objectives.batch import AuxiliaryLoss, Batch
 from greffon.objectives.classify import class_probabilities
 from greffon.objectives.protocol import Objective
 
+MIN_PROBABILITY = 1e-12
+"""Lower bound of a probability in a loss: one that is 0 in fp32 would make the mean over all texts infinite."""
+
 
 @torch.no_grad()
 def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) -> dict[str, float]:
@@ -42,7 +45,7 @@ def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float
     probabilities = class_probabilities(model, batches)
     targets = torch.cat([batch.targets for batch in batches])
     right = (probabilities.argmax(dim=-1) == targets).double().mean().item()
-    loss = torch.nn.functional.nll_loss(probabilities.clamp(min=1e-12).log(), targets.clamp(min=0)).item()
+    loss = torch.nn.functional.nll_loss(probabilities.clamp(min=MIN_PROBABILITY).log(), targets.clamp(min=0)).item()
     return {"accuracy": right, "loss": loss}
 
 

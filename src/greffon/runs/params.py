@@ -123,7 +123,9 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
 def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
     """Count the head of a language model."""
     values = {"vocab_size": vocabulary, "hidden_size": shape.hidden_size}
-    transform: list[Product] = [("hidden_size", "hidden_size"), ("hidden_size",), _norm(shape)] if shape.head_transform else []
+    transform: list[Product] = (
+        [("hidden_size", "hidden_size"), ("hidden_size",), _norm(shape)] if shape.head_transform else []
+    )
     if not shape.tie_embeddings:
         return _component("vocabulary head", 1, transform + _linear("hidden_size", "vocab_size", shape), values)
     own = transform + ([("vocab_size",)] if shape.head_bias else [])
@@ -141,7 +143,9 @@ def pair_head_component(shape: Shape) -> Component:
 def gist_head_component(shape: Shape, vocabulary: int) -> Component:
     """Count the head that tells what stands in a text."""
     products: list[Product] = [("hidden_size", "hidden_size"), ("vocab_size",)]
-    return _component("gist head (map, bias)", 1, products, {"hidden_size": shape.hidden_size, "vocab_size": vocabulary})
+    return _component(
+        "gist head (map, bias)", 1, products, {"hidden_size": shape.hidden_size, "vocab_size": vocabulary}
+    )
 
 
 def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:

@@ -7,8 +7,8 @@ from typing import Any
 
 from greffon.core.config import Recipe
 from greffon.core.errors import UserError
-from greffon.runs.params import params_of_run
 from greffon.core.locks import LOCK
+from greffon.runs.params import params_of_run
 from greffon.runs.run import Run
 
 
