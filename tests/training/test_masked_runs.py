@@ -195,7 +195,7 @@ def test_a_graft_reads_cls_and_transfers_the_whole_body(
         assert run.recipe.graft.pooling == "cls"
         body = sum(p.numel() for n, p in source.load_model().named_parameters() if n.startswith("body."))
         assert f"body: {body:,} parameters copied; head: new, 66" in capsys.readouterr().err
-        assert greffon.evaluate(run, labelled["test"])["n"] == 40
+        assert greffon.evaluate(run, labelled["test"]).n == 40
     with pytest.raises(UserError, match="choose another --pooling"):
         greffon.finetune(causal, train=labelled["train"], out=tmp_path / "no", pooling="cls")
     adapted = greffon.finetune(
@@ -303,7 +303,7 @@ def test_command_line(masked: Run, causal: Run, text: Path, tmp_path: Path, caps
 def test_evaluate_hides_the_same_tokens_every_time(masked: Run, text: Path) -> None:
     first, second = (greffon.evaluate(masked, text) for _ in range(2))
     assert first == second
-    assert first["loss"] < 1.5
+    assert first.loss < 1.5
 
 
 def test_a_loss_says_that_it_is_one_of_hidden_tokens(

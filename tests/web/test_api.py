@@ -114,7 +114,7 @@ def test_curve_and_ledger(client: TestClient, kinds: Kinds) -> None:
     assert curve["valid"]["loss"][-1] == pytest.approx(
         [held[-1]["step"], held[-1]["seconds"], held[-1]["valid"]["loss"]]
     )
-    assert client.get("/api/runs/causal/ledger").json() == greffon.params(kinds.causal).as_dict()
+    assert client.get("/api/runs/causal/ledger").json() == greffon.params(kinds.causal).to_json()
 
 
 def test_the_report_is_shown_but_may_do_nothing(client: TestClient, kinds: Kinds) -> None:

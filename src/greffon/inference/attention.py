@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.inference.loading import load
 from greffon.inference.translate import translate
 from greffon.nn.attention import watching
@@ -24,7 +25,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
-class HeadHabits:
+class HeadHabits(JsonResult):
     """What one head does with one text: means over the tokens that look.
 
     In self-attention the first token is left out of the means: nothing comes before it. Across two
@@ -47,7 +48,7 @@ class HeadHabits:
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionWeights:
+class AttentionWeights(JsonResult):
     """Who looks at whom: each query shares a weight of 1 among the keys that it may see."""
 
     kind: Kind

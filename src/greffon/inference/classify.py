@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.data.corpora import Labelled
 from greffon.inference.loading import load
 from greffon.objectives.classify import class_probabilities
@@ -15,7 +16,7 @@ from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Classification:
+class Classification(JsonResult):
     """A text, its label, and the probability of each label."""
 
     text: str

@@ -14,6 +14,7 @@ from greffon.core.cancellation import raise_if_cancelled
 from greffon.core.config import Pool
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
+from greffon.core.json_results import JsonResult
 from greffon.data.segmentation import Words
 from greffon.inference.loading import load
 from greffon.nn.heads import pool as pooled
@@ -75,7 +76,7 @@ def save_vectors(path: Path, vectors: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbour(JsonResult):
     """A text, its place in the list, and its cosine with what was asked for."""
 
     text: str
@@ -105,7 +106,7 @@ def nearest_vectors(vector: np.ndarray, vectors: np.ndarray, texts: Sequence[str
 
 
 @dataclass(frozen=True)
-class WordVector:
+class WordVector(JsonResult):
     """A word as it stands in a text, and its vector there."""
 
     word: str

@@ -6,13 +6,14 @@ from pathlib import Path
 import torch
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.inference.generate import Candidate
 from greffon.inference.loading import load
 from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Mask:
+class Mask(JsonResult):
     """One [MASK] of a text, and what may stand behind it, the likeliest first."""
 
     text: str

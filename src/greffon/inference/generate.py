@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.inference.loading import load
 from greffon.inference.sampling import Draw, Sampling, generate_tokens
 from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Generation:
+class Generation(JsonResult):
     """A prompt and its continuation as one text."""
 
     prompt: str
@@ -84,7 +85,7 @@ def _draws(run: Run, prompts: Sequence[str], max_new_tokens: int, sampling: Samp
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(JsonResult):
     """A token that may stand behind a mask, or come next; its own space before it is part of it."""
 
     token: str
@@ -92,7 +93,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Written:
+class Written(JsonResult):
     """One token as it was written: what it adds to the text, and what else the model considered.
 
     The probabilities are the model's own, before temperature and cuts; `alternatives` holds the likeliest

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from greffon.core.config import Recipe
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.core.rng import generator
 from greffon.data.token_store import open_store
 from greffon.inference.loading import load
@@ -23,7 +24,7 @@ _BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class PositionLoss:
+class PositionLoss(JsonResult):
     """Bits per byte in each stretch of positions, over texts that are all longer than the last."""
 
     run: str

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from greffon.core.json_results import JsonResult
+
 Correct = npt.NDArray[np.bool_]
 Interval = tuple[float, float]
 
@@ -17,7 +19,7 @@ _Z95 = 1.959963984540054  # the normal's 97.5 % quantile
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(JsonResult):
     """Mean accuracy of `a` minus that of `b`, its 95 % interval, and a two-sided p."""
 
     mean: float
@@ -26,7 +28,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class ClassScore:
+class ClassScore(JsonResult):
     """One class's figures; a ratio without a denominator is 0."""
 
     precision: float

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from greffon.core.errors import UserError, did_you_mean
+from greffon.core.json_results import JsonResult
 from greffon.data.segmentation import Words
 from greffon.inference.classify import classifier
 from greffon.inference.loading import load
@@ -15,7 +16,7 @@ from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class WordInfluence:
+class WordInfluence(JsonResult):
     """A word with the space before it, and by how much the label's probability falls without it."""
 
     word: str
@@ -23,7 +24,7 @@ class WordInfluence:
 
 
 @dataclass(frozen=True)
-class Occlusion:
+class Occlusion(JsonResult):
     """A text, its label and probabilities, and the influence of each word on that label.
 
     The words add up to the text as far as the run reads it; `unread` is what its context has no room for.

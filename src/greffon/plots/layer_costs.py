@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from greffon.core.json_results import JsonResult
 from greffon.core.machine import keep_memory
 
 Against = Literal["length", "width", "kernel"]
@@ -70,7 +71,7 @@ QUICK = Sizes((128, 256, 512), (32, 64, 128), (1, 3, 9), length=64, width=16, ro
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(JsonResult):
     """One measured point."""
 
     layer: str
@@ -88,7 +89,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Exponent:
+class Exponent(JsonResult):
     """How a cost grows with a size: cost ∝ size ** measured."""
 
     layer: str

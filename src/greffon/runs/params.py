@@ -6,10 +6,11 @@ tensors of a real model. The number of heads appears in none of them.
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from greffon.core.json_results import JsonResult
 from greffon.core.config import Graft, Recipe, Shape, check_names, override
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
@@ -18,7 +19,7 @@ from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Component:
+class Component(JsonResult):
     """One line of the ledger."""
 
     name: str
@@ -27,7 +28,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class Ledger(JsonResult):
     """All components of one model."""
 
     components: tuple[Component, ...]
@@ -37,9 +38,9 @@ class Ledger:
         """The number of parameters; tied weights count once."""
         return sum(component.count for component in self.components)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the ledger in the form of `greffon params --json`."""
-        return {"total": self.total, "components": [asdict(component) for component in self.components]}
+    def to_json(self) -> dict[str, Any]:
+        """Return the total and the components."""
+        return {"total": self.total, **super().to_json()}
 
 
 Product = tuple[str | int, ...]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from greffon.core.json_results import JsonResult
 from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.runs.params import params_of_run
@@ -13,7 +14,7 @@ from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(JsonResult):
     """The main facts of a run."""
 
     path: str

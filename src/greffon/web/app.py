@@ -1,7 +1,6 @@
 """The routes: a page, its files, and questions as JSON."""
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable, Collection
 from importlib import resources
@@ -18,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from greffon.core.cancellation import Cancelled
 from greffon.core.errors import UserError
+from greffon.core.json_results import to_json
 from greffon.inference.generate import Generation, Written
 from greffon.runs.run import Run
 from greffon.web import schemas
@@ -125,16 +125,17 @@ class Api:
 
     async def runs(self, request: Request) -> Response:
         """Describe all that is served."""
-        return JSONResponse(dataclasses.asdict(await run_in_threadpool(self.catalogue.describe)))
+        return JSONResponse((await run_in_threadpool(self.catalogue.describe)).to_json())
 
     async def curve(self, request: Request) -> Response:
         """Give the scores that a run has logged."""
         found = await run_in_threadpool(self.catalogue.curve, request.path_params["name"])
-        return JSONResponse(dataclasses.asdict(found))
+        return JSONResponse(found.to_json())
 
     async def ledger(self, request: Request) -> Response:
         """Account for the parameters of a run."""
-        return JSONResponse(await run_in_threadpool(self.catalogue.ledger, request.path_params["name"]))
+        found = await run_in_threadpool(self.catalogue.ledger, request.path_params["name"])
+        return JSONResponse(found.to_json())
 
     async def report(self, request: Request) -> Response:
         """Show the report of a comparison, which may do nothing."""
@@ -148,7 +149,7 @@ class Api:
             asked: Any = schemas.read(kind, await _json(request))
             self.catalogue.require(asked.run)
             found = await self.workshop.do(lambda: answer(self.catalogue.run(asked.run), asked), request.receive)
-            return JSONResponse(_plain(found))
+            return JSONResponse(to_json(found))
 
         return endpoint
 
@@ -168,12 +169,6 @@ async def _json(request: Request) -> Any:
         return json.loads(await request.body())
     except (ValueError, RecursionError):
         raise UserError("the request is no valid JSON") from None
-
-
-def _plain(found: Any) -> Any:
-    if isinstance(found, list):
-        return [_plain(item) for item in found]
-    return dataclasses.asdict(found)
 
 
 class Lines(Response):
@@ -204,7 +199,7 @@ class Lines(Response):
                 try:
                     text, tokens = await self._written(first, results, tell)
                     whole = Generation(self.asked.prompt, self.asked.prompt + text, tokens, self.asked.seed)
-                    await tell(generation=dataclasses.asdict(whole))
+                    await tell(generation=whole.to_json())
                 except Cancelled:
                     return  # the client has gone, or the server is closing
                 except UserError as problem:
@@ -218,6 +213,6 @@ class Lines(Response):
         written: Written | None = first
         while written is not None:
             text, tokens = text + written.text, tokens + (not written.end)
-            await tell(written=dataclasses.asdict(written))
+            await tell(written=written.to_json())
             written = await anext(rest, None)
         return text, tokens

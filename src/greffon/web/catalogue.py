@@ -4,16 +4,16 @@ The list is made when the server starts. A client names an entry of it or gets n
 client sends ever reaches the disk.
 """
 
-import math
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from greffon.core.errors import UserError
-from greffon.runs.params import params_of_run
+from greffon.core.json_results import JsonResult
+from greffon.runs.params import Ledger, params_of_run
 from greffon.runs.run import Run, read_json
 from greffon.runs.summary import show
 from greffon.web.curves import Curve, curve
@@ -34,7 +34,7 @@ class Unknown(Exception):  # noqa: N818 - the client's mistake, not ours
 
 
 @dataclass(frozen=True)
-class ServedRun:
+class ServedRun(JsonResult):
     """A run as a client sees it; `problem` says what is wrong with one that cannot be read."""
 
     name: str
@@ -54,11 +54,12 @@ class ServedRun:
     steps: int
     seconds: float
     scores: dict[str, float | None]
+    """Scores of the best weights; one that is not finite is sent as null."""
     problem: str | None = None
 
 
 @dataclass(frozen=True)
-class ServedComparison:
+class ServedComparison(JsonResult):
     """A comparison as a client sees it; without a verdict it is still being made."""
 
     name: str
@@ -68,7 +69,7 @@ class ServedComparison:
 
 
 @dataclass(frozen=True)
-class Served:
+class Served(JsonResult):
     """All that is served."""
 
     version: str
@@ -138,9 +139,9 @@ class Catalogue:
                 self._curves[name] = (stamp, curve(run.metrics(), run.recipe.training.steps))
             return self._curves[name][1]
 
-    def ledger(self, name: str) -> dict[str, Any]:
+    def ledger(self, name: str) -> Ledger:
         """Account for every parameter of a run."""
-        return params_of_run(self.run(name)).as_dict()
+        return params_of_run(self.run(name))
 
     def report(self, name: str) -> str:
         """Return the report of a comparison."""
@@ -190,7 +191,6 @@ class Catalogue:
 
 def _describe(name: str, run: Run, live: bool) -> ServedRun:
     summary, shape = show(run), run.recipe.shape
-    scores = {key: value for key, value in summary.scores.items() if isinstance(value, int | float)}
     metrics_step = max((entry.get("step", 0) for entry in run.metrics()), default=0)
     return ServedRun(
         name=name,
@@ -208,7 +208,7 @@ def _describe(name: str, run: Run, live: bool) -> ServedRun:
         steps_done=metrics_step,
         steps=summary.steps,
         seconds=summary.seconds,
-        scores={key: value if math.isfinite(value) else None for key, value in scores.items()},
+        scores={name: value for name, value in summary.scores.items() if isinstance(value, int | float)},
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from greffon.core.json_results import JsonResult
 from greffon.runs.run import own_loss
 
 MOST_POINTS = 400
@@ -16,7 +17,7 @@ Point = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(JsonResult):
     """Scores of one run by name, each a list of (step, seconds, value); `loss` is that of training."""
 
     steps: int

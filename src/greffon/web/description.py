@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from greffon import __version__
+from greffon.runs.params import Ledger
 from greffon.web import schemas
 from greffon.web.catalogue import Served
 from greffon.web.curves import Curve
@@ -17,23 +18,6 @@ Schema = dict[str, Any]
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-_LEDGER: Schema = {
-    "type": "object",
-    "properties": {
-        "total": {"type": "integer"},
-        "components": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "formula": {"type": "string"},
-                    "count": {"type": "integer"},
-                },
-            },
-        },
-    },
-}
 
 
 def schema(hint: Any) -> Schema:
@@ -80,6 +64,12 @@ def _object(kind: type) -> Schema:
     described: Schema = {"type": "object", "description": inspect.getdoc(kind), "properties": parts}
     needed = schemas.required(kind)
     return {**described, "required": needed} if needed else described
+
+
+def _ledger() -> Schema:
+    """Describe `Ledger.to_json`, whose total is computed from the components."""
+    described = _object(Ledger)
+    return {**described, "properties": {"total": schema(int), **described["properties"]}}
 
 
 def _content(described: Schema, media: str = "application/json") -> Schema:
@@ -140,7 +130,7 @@ def description() -> Schema:
     paths["/api/runs/{name}/curve"] = _get(
         "curve", "The scores that a run has logged.", _content(schema(Curve)), named=True
     )
-    paths["/api/runs/{name}/ledger"] = _get("ledger", "Every parameter of a run.", _content(_LEDGER), named=True)
+    paths["/api/runs/{name}/ledger"] = _get("ledger", "Every parameter of a run.", _content(_ledger()), named=True)
     page = _content({"type": "string"}, "text/html")
     paths["/api/comparisons/{name}/report"] = _get("report", "The report of a comparison.", page, named=True)
     return {

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.inference.attention import HeadHabits, Kind, attention
 from greffon.inference.classify import Classification
 from greffon.inference.classify import classify as classify_texts
@@ -64,7 +65,7 @@ def translate(run: Run, asked: schemas.Translate) -> list[Translation]:
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(JsonResult):
     """Where each head of one layer looks: `weights[head][query][key]`; each query's weights add up to 1."""
 
     kind: Kind
@@ -101,7 +102,7 @@ def attend(run: Run, asked: schemas.Attend) -> Attention:
 
 
 @dataclass(frozen=True)
-class Vectors:
+class Vectors(JsonResult):
     """A vector for each text."""
 
     vectors: list[list[float]]
