@@ -113,7 +113,7 @@ def test_next_sentence_logs_both_losses(pairs: Run) -> None:
     late = [e["pair_loss"] for e in steps if e["step"] > 240]
     assert np.mean(late) < 0.68  # log 2 = 0.693; other documents mostly speak of other animals
     ledger = greffon.params(pairs)
-    assert {"segments", "pair head (inner, out)"} <= {line.name for line in ledger.components}
+    assert {"segments", "pair head (hidden, out)"} <= {line.name for line in ledger.components}
     assert ledger.total == sum(p.numel() for p in pairs.load_model().parameters())
 
 

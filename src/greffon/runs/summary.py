@@ -1,4 +1,4 @@
-"""What a run is, told to a person: `greffon show RUN`."""
+"""The main facts of a run: `greffon.show`."""
 
 import time
 from dataclasses import dataclass
@@ -30,8 +30,10 @@ class Summary(JsonResult):
     labels: tuple[str, ...]
     changed: str
     recipe: Recipe
-    finished: bool  # which early stopping can be before all steps are done
-    lowercase: bool  # whether its tokenizer reads everything so
+    finished: bool
+    """Whether training has ended; early stopping ends it before all steps are done."""
+    lowercase: bool
+    """Whether the tokenizer converts text to lower case."""
 
 
 def show(run: str | Path | Run) -> Summary:
