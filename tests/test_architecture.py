@@ -1,6 +1,6 @@
 """The plan of the house: rooms import only from rooms below them, files never in a circle.
 
-Read from the source with `ast`, not from imports that ran; only the last test starts an interpreter.
+Read from the source with `ast`, not from imports that ran; only the last test runs something.
 """
 
 import ast
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tiny import TinyRuns
 
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 ROOMS = ["core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison", "web", "cli"]
@@ -143,19 +144,21 @@ def test_one_process_never_imports_what_several_need() -> None:
             assert not any(name.startswith("torch.distributed") or name == ranks for name in names), path
 
 
-USING = {
-    "classify": "greffon.inference.classify",
-    "generate": "greffon.inference.generate",
-    "fill": "greffon.inference.fill_mask",
-    "embed": "greffon.inference.embed",
-    "translate": "greffon.inference.translate",
+USES = {
+    "classify": "greffon.classify({classifier!r}, 'le chat dort')",
+    "generate": "greffon.generate({causal!r}, 'le chat', max_new_tokens=2).text",
+    "fill": "greffon.fill({masked!r}, 'le [MASK] dort')",
+    "embed": "greffon.embed({causal!r}, ['le chat dort'])",
+    "translate": "greffon.translate({translator!r}, 'one red dog')",
 }
 
 
-@pytest.mark.parametrize("verb", USING)
-def test_using_a_run_imports_no_training(verb: str) -> None:
+@pytest.mark.parametrize("verb", USES)
+def test_using_a_run_imports_no_training(verb: str, tiny: TinyRuns) -> None:
+    kinds = ("classifier", "causal", "masked", "translator")
+    call = USES[verb].format(**{kind: str(getattr(tiny, kind).path) for kind in kinds if kind in USES[verb]})
     code = (
-        f"import sys, greffon; greffon.{verb}; assert {USING[verb]!r} in sys.modules; "
+        f"import sys, greffon; assert len({call}); "
         "print([name for name in sys.modules if name.startswith(('greffon.training', 'greffon.comparison'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -132,7 +132,7 @@ def test_help_does_not_import_torch() -> None:
         (["show", "{missing}"], "no run at"),
         (["params", "--preset", "lob"], "did you mean 'lab'?"),
         (["params", "{missing}"], "no run at"),
-        (["params", "--vocab-size", "0"], "vocabulary is 0"),
+        (["params", "--vocab-size", "0"], "vocab_size is 0"),
         (["params", "--bias", "perhaps"], "choose true or false"),
         (["evaluate", "{body}", "{missing}"], "missing.txt"),
         (["classify", "{body}", "Bonjour"], "no classifier"),

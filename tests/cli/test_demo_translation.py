@@ -85,6 +85,6 @@ def test_the_demo_goes_from_pairs_to_a_score(tmp_path: Path) -> None:
         (few / file.name).write_text("\n".join(lines[: 150 if "train" in file.name else 8]) + "\n", encoding="utf-8")
     small = Budget(vocab_size=600, body_steps=2, steps=2, batch_tokens=300)
     made = demo_translation(out=tmp_path / "demo", budget=small)
-    assert made.scores["n"] == 8
+    assert made.scores.n == 8
     assert len(made.examples) == 3
     assert made.run.finished

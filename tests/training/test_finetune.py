@@ -108,9 +108,9 @@ def test_finetuning_learns_and_the_run_can_be_used(
     assert len(curve) == 9  # epoch 0 and eight more
     assert run.scores["accuracy"] == max(curve)
     scores = greffon.evaluate(run, data / "test.csv")
-    assert set(scores) == {"accuracy", "interval", "macro_f1", "n", "labels", "confusion"}
-    assert scores["n"] == 60 == sum(map(sum, scores["confusion"]))
-    assert scores["interval"][0] <= scores["accuracy"] <= scores["interval"][1]
+    assert set(scores.to_json()) == {"accuracy", "interval", "macro_f1", "n", "labels", "confusion"}
+    assert scores.n == 60 == sum(map(sum, scores.confusion))
+    assert scores.interval[0] <= scores.accuracy <= scores.interval[1]
     good, bad = greffon.classify(run, ["Le livre est superbe", "Le livre est ennuyeux"])
     assert (good.label, bad.label) == ("positif", "négatif")
     assert sum(good.probabilities.values()) == pytest.approx(1)
@@ -136,7 +136,7 @@ def test_whole_numbers_classify_nearly_the_same(
     alone = np.concatenate([probabilities(run, [example], int8=True) for example in examples[:10]])
     np.testing.assert_allclose(rounded[:10], alone, atol=1e-4)
     assert np.array_equal(probabilities(run, examples), exact)  # the model that is kept in full is another one
-    scores = [greffon.evaluate(run, data / "test.csv", int8=int8)["accuracy"] for int8 in (False, True)]
+    scores = [greffon.evaluate(run, data / "test.csv", int8=int8).accuracy for int8 in (False, True)]
     assert scores[0] == pytest.approx(scores[1], abs=0.05)
     capsys.readouterr()
     command(["classify", str(run.path), "Le livre est superbe", "--int8", "--json"])
@@ -406,7 +406,7 @@ def test_ctrl_c_ends_a_comparison_soon_and_begins_no_other_training(body: Run, d
 
 
 def run_accuracy(path: Path, file: Path) -> float:
-    return greffon.evaluate(path, file)["accuracy"]
+    return greffon.evaluate(path, file).accuracy
 
 
 def test_training_from_scratch_and_pretrained_share_everything_else(body: Run, data: Path) -> None:

@@ -48,7 +48,9 @@ def test_text_becomes_a_body_that_goes_on_in_its_language(corpus: Path, tmp_path
     assert made == greffon.generate(run, "Bonjour les", max_new_tokens=8, temperature=0)
     assert greffon.generate(run, "Le", seed=3) == greffon.generate(run, "Le", seed=3)
     scores = greffon.evaluate(run, corpus)
-    assert 0 < scores["bits_per_byte"] < 1.5
+    assert 0 < scores.bits_per_byte < 1.5
+    assert set(scores.to_json()) == {"loss", "interval", "bits_per_byte", "n"}
+    assert scores.interval[0] < scores.loss < scores.interval[1]
     assert greffon.show(run).finished
     assert greffon.params(run.path).total == sum(p.numel() for p in run.load_model().parameters())
 

@@ -1,8 +1,7 @@
 """`greffon classify RUN TEXT… | --file F | -`."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from greffon.cli import say_out
 from greffon.cli.parsing import OptionalFile, Run, Texts, asked_texts, parse
@@ -33,10 +32,11 @@ def main(words: Sequence[str]) -> None:
 
     texts = asked_texts(args.texts, args.file, lambda file: texts_of(file, args.text_column), "classify")
 
+    from greffon.core.json_results import json_text
     from greffon.inference.classify import classify
 
     for found in classify(args.run, texts, int8=args.int8):
         if args.json:
-            say_out(json.dumps(asdict(found), ensure_ascii=False))
+            say_out(json_text(found))
         else:
             say_out(f"{found.label}\t{found.probabilities[found.label]:.3f}\t{' '.join(found.text.split())}")

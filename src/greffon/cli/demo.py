@@ -49,9 +49,9 @@ def _translation(out: Path) -> None:
     made = demo_translation(out=out)
     for example in made.examples:
         say_out(f"{example.source}\n  → {example.translation}")
-    low, high = made.scores["bleu_interval"]
+    low, high = made.scores.bleu_interval
     say_out(
-        f"BLEU {made.scores['bleu']:.1f} (95 % interval {low:.1f} to {high:.1f}), chrF {made.scores['chrf']:.1f}, "
-        f"{made.scores['n']:,} sentences of tables that it has not seen"
+        f"BLEU {made.scores.bleu:.1f} (95 % interval {low:.1f} to {high:.1f}), chrF {made.scores.chrf:.1f}, "
+        f"{made.scores.n:,} sentences of tables that it has not seen"
     )
     say_out(f"translator: {made.run.path}")

@@ -1,8 +1,7 @@
 """`greffon fill RUN "Ce livre est [MASK]."`."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from greffon.cli import say_out
 from greffon.cli.parsing import MaskedText, Run, parse
@@ -26,11 +25,12 @@ def main(words: Sequence[str]) -> None:
     """Print the candidates for each mask."""
     args = parse(Args, "fill", words)
 
+    from greffon.core.json_results import json_text
     from greffon.inference.fill_mask import fill
 
     masks = fill(args.run, args.text, top_k=args.top_k)
     if args.json:
-        say_out(json.dumps([asdict(mask) for mask in masks], ensure_ascii=False))
+        say_out(json_text(masks))
         return
     for number, mask in enumerate(masks, start=1):
         if len(masks) > 1:

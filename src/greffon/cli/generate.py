@@ -1,8 +1,7 @@
 """`greffon generate RUN PROMPT`."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from greffon.cli import say_out
 from greffon.cli.parsing import Prompt, Run, parse
@@ -34,6 +33,7 @@ def main(words: Sequence[str]) -> None:
     """Print the prompt and its continuation as one text."""
     args = parse(Args, "generate", words)
 
+    from greffon.core.json_results import json_text
     from greffon.inference.generate import generate
 
     made = generate(
@@ -45,4 +45,4 @@ def main(words: Sequence[str]) -> None:
         top_p=args.top_p,
         seed=args.seed,
     )
-    say_out(json.dumps(asdict(made), ensure_ascii=False) if args.json else made.text)
+    say_out(json_text(made) if args.json else made.text)

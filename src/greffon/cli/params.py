@@ -1,6 +1,5 @@
 """`greffon params RUN`, or `greffon params --preset P --vocab-size N`."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,12 +28,13 @@ def main(words: Sequence[str]) -> None:
     """Print the ledger."""
     args = parse(Args, "params", words)
 
+    from greffon.core.json_results import json_text
     from greffon.runs.params import params
 
     what = {"preset": args.preset, "vocab_size": args.vocab_size, "classes": args.classes}
     ledger = params(args.run, **what, **given(args.shape))  # type: ignore[arg-type]
     if args.json:
-        say_out(json.dumps(ledger.as_dict(), ensure_ascii=False))
+        say_out(json_text(ledger))
         return
     lines = [(c.name, c.formula, f"{c.count:,}") for c in ledger.components]
     lines.append(("total", "", f"{ledger.total:,}"))

@@ -1,6 +1,5 @@
 """`greffon show RUN`, of a comparison, too."""
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,11 +27,12 @@ def main(words: Sequence[str]) -> None:
         _show_comparison(args.run, args.json)
         return
 
+    from greffon.core.json_results import json_text
     from greffon.runs.summary import show
 
     summary = show(args.run)
     if args.json:
-        say_out(json.dumps(dataclasses.asdict(summary), ensure_ascii=False))
+        say_out(json_text(summary))
         return
     shape = summary.recipe.shape
     layers = f"{shape.layers} + {shape.layers}" if summary.objective == "seq2seq" else str(shape.layers)

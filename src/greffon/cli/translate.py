@@ -1,8 +1,7 @@
 """`greffon translate RUN TEXT… | --file F | -`."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from greffon.cli import say_out
@@ -48,6 +47,7 @@ def main(words: Sequence[str]) -> None:
 
     texts = asked_texts(args.texts, args.file, read, "translate", "sentences")
 
+    from greffon.core.json_results import json_text
     from greffon.inference.translate import translate_best
 
     found = translate_best(
@@ -64,6 +64,6 @@ def main(words: Sequence[str]) -> None:
             say_out("")  # between the sentences, each with several translations
         for one in made:
             if args.json:
-                say_out(json.dumps(asdict(one), ensure_ascii=False))
+                say_out(json_text(one))
             else:
                 say_out(one.translation if args.n_best == 1 else f"{one.score:.4f}\t{one.translation}")

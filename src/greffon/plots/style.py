@@ -1,4 +1,4 @@
-"""The house style of figures: a canvas without pyplot, colours for light and dark, names beside lines.
+"""The style of all figures: a canvas without pyplot, colours for light and dark, names beside lines.
 
 Knows nothing of what is drawn. matplotlib is imported when needed (`greffon[compare]`); sizes are in
 inches and points, so that text keeps its size whatever the width of the figure.
@@ -53,7 +53,7 @@ LINES = (
     Style("#c4651a", "#f0a35e", "s", (0, (4, 1.6))),
     Style("#4a4a46", "#c9c9c4", "P", (0, (1, 1.2))),
 )
-"""Lines of equal standing, in the order in which they are taken."""
+"""Styles of lines, in the order in which they are used."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Name:
 
 
 def inks(dark: bool) -> tuple[str, str, str]:
-    """Ink, softer ink and paper; the report's page has the same."""
+    """Return the colours of text, secondary text and background, as in the report."""
     return ("#e8e6e1", "#98989a", "#1b1c1e") if dark else ("#26282b", "#6d6d70", "#ffffff")
 
 
 def canvas(dark: bool, width: float) -> tuple["Figure", "Axes"]:
-    """An empty figure with one pair of axes."""
+    """Return an empty figure with one pair of axes."""
     figure = _blank(width, _PLOT + _TOP + _AXIS, inks(dark)[2])
     axes = figure.add_subplot()
     dress(axes, dark)
@@ -91,7 +91,7 @@ def _blank(width: float, height: float, paper: str) -> "Figure":
 
 
 def dress(axes: "Axes", dark: bool = False, grid: Literal["x", "y", "both"] | None = "y") -> None:
-    """Give axes the inks, the sizes and the grid of the house."""
+    """Apply the colours, sizes and grid of the style to axes."""
     ink, soft, paper = inks(dark)
     axes.set_facecolor(paper)
     if grid is not None:
@@ -107,7 +107,7 @@ def dress(axes: "Axes", dark: bool = False, grid: Literal["x", "y", "both"] | No
 
 
 def sheet(width: float, height: float, title: str, note: str) -> "Figure":
-    """An empty figure under a heading; it makes room for the words of all axes that are put on it."""
+    """Return an empty figure with a heading, whose layout adapts to the labels of its axes."""
     ink, soft, paper = inks(dark=False)
     figure = _blank(width, height, paper)
     width = max(width, text_width(title, 12) + 0.3)
@@ -122,7 +122,7 @@ def sheet(width: float, height: float, title: str, note: str) -> "Figure":
 
 
 def key_below(figure: "Figure", handles: Sequence[Any], columns: int) -> None:
-    """Say under the axes what the signs mean."""
+    """Draw a legend below the axes."""
     figure.legend(
         handles=handles,
         loc="outside lower left",
@@ -136,14 +136,14 @@ def key_below(figure: "Figure", handles: Sequence[Any], columns: int) -> None:
 
 
 def shades() -> "Colormap":
-    """White to ink through the blue of the house: darker is more, in grey as in colour."""
+    """Return the colour map: from white through blue to black, so that it also works in grey."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("greffon", ["#ffffff", "#8fc1d6", "#2f86a8", "#0a5c7a", "#04222e"])
 
 
 def plain(text: str, longest: int = 18) -> str:
-    """A token as a figure can show it: a dot for its space, no sign that the font lacks, not too long.
+    """Return a token as a figure can show it: visible spaces, no characters that the font lacks, shortened.
 
     >>> plain(" chat"), plain("a\\n")
     ('␣chat', 'a↵')
@@ -157,13 +157,13 @@ def plain(text: str, longest: int = 18) -> str:
 
 
 def pad(axes: "Axes", low: float, high: float) -> None:
-    """A little air above and below percentages, without pretending that there is anything beyond 100."""
+    """Add a margin above and below percentages, without ticks beyond 100."""
     margin = max(1.5, 0.06 * (high - low))
     axes.set_ylim(max(-0.8, low - margin), min(100.8, high + margin))
 
 
 def finish(figure: "Figure", axes: "Axes", title: str, note: str, names: Sequence[Name], key: Sequence[Any]) -> None:
-    """Heading, names of the lines, the key that explains the signs, and room for them all."""
+    """Add heading, names of the lines and legend, and make room for them."""
     width = figure.get_figwidth()
     ink, soft = axes.yaxis.label.get_color(), axes.spines["bottom"].get_edgecolor()
     wide = width >= _NARROW
@@ -199,7 +199,7 @@ def finish(figure: "Figure", axes: "Axes", title: str, note: str, names: Sequenc
 
 
 def text_width(text: str, size: float = _SIZE, weight: str = "bold") -> float:
-    """Inches that a name takes."""
+    """Return the width of a text in inches."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
@@ -208,7 +208,7 @@ def text_width(text: str, size: float = _SIZE, weight: str = "bold") -> float:
 
 
 def _names_beside(axes: "Axes", names: Sequence[Name]) -> None:
-    """Write the names at the right, pushed apart where they would touch, each tied to its line."""
+    """Write the names at the right, moved apart where they would overlap, each connected to its line."""
     bottom, top = axes.get_ylim()
     gap = (top - bottom) * 1.4 * _SIZE / 72 / _PLOT
     places = spread([name.y for name in names], gap, bottom, top)
@@ -231,7 +231,7 @@ def _names_beside(axes: "Axes", names: Sequence[Name]) -> None:
 
 
 def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places as near the values as can be, at least `gap` apart, between `low` and `high` if they fit.
+    """Return positions close to the values, at least `gap` apart, between `low` and `high` if they fit.
 
     >>> spread([5.0, 5.0], 2.0, 0.0, 10.0)
     [4.0, 6.0]
@@ -256,14 +256,14 @@ def spread(values: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def check_name(path: Path) -> Path:
-    """Refuse a name that no figure can be written under."""
+    """Raise a `UserError` for a file name without a known suffix."""
     if path.suffix not in _METADATA:
         raise UserError(f"cannot draw {path}: choose a name that ends in {', '.join(_METADATA)}")
     return path
 
 
 def save(figure: "Figure", path: Path | str, dpi: int = 180) -> Path:
-    """Write the figure whole or not at all; the same figure gives the same bytes."""
+    """Write the figure atomically; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     path = check_name(Path(path))

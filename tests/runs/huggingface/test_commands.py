@@ -142,7 +142,7 @@ def test_the_other_commands(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     greffon.finetune(at["body"], train=folder / "train.csv", epochs=1, out=out / "t", quiet=True)
     for words, reason in (
         (["resume", at["bert"], "--extra-steps", "3"], "--init-from"),
-        (["fill", at["body"], "[MASK]"], "never asked to fill"),
+        (["fill", at["body"], "[MASK]"], "cannot fill masks"),
         (["evaluate", at["body"], text], "no head"),
         (["export", str(folder / "text.txt"), "--to", "huggingface", "--out", str(out / "x")], "no run at"),
         (["export", at["gpt2"], "--to", "huggingface", "--out", str(out / "gpt2-hf")], "--force"),

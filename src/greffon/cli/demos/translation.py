@@ -18,6 +18,7 @@ from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
 from greffon.core.rng import generator
 from greffon.data.train_tokenizer import train_tokenizer
+from greffon.inference.bleu import TranslationScores
 from greffon.inference.evaluate import evaluate
 from greffon.inference.generate import generate
 from greffon.inference.translate import Translation, translate
@@ -47,7 +48,7 @@ class TranslationDemo:
     """What the demo leaves: the translator, its scores on the test, and some of its translations."""
 
     run: Run
-    scores: dict[str, Any]
+    scores: TranslationScores
     examples: list[Translation]
 
 
@@ -83,6 +84,7 @@ def demo_translation(*, out: str | Path = "demo-translation", budget: Budget | N
         )
     say("4/4 · its score on tables that it has not seen")
     scores = evaluate(run, source=data / "test.en.txt", target=data / "test.fr.txt")
+    assert isinstance(scores, TranslationScores)
     first = (data / "test.en.txt").read_text(encoding="utf-8").splitlines()[:3]
     return TranslationDemo(Run.open(run), scores, translate(run, first))
 
