@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.text import Text
-from simulated import simulated
+from simulated import simulated, with_arm
 
-from greffon.comparison.figures import accuracy_figure, labels_figure
+from greffon.comparison.figures import accuracy_figure, train_sizes_figure
 
 MANY = {
     "a-run-with-a-very-long-name-and-seed-1": 0.86,
@@ -19,7 +21,7 @@ def visible_texts(figure):
     return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
 
 
-@pytest.mark.parametrize("draw", [accuracy_figure, labels_figure])
+@pytest.mark.parametrize("draw", [accuracy_figure, train_sizes_figure])
 @pytest.mark.parametrize("width", [8.0, 4.1])
 @pytest.mark.parametrize("arms", [None, MANY])
 def test_nothing_is_clipped_and_no_names_touch(draw, width, arms):
@@ -44,17 +46,16 @@ def test_accuracy_figure_says_what_it_shows():
     assert {"mean of 3 seeds", "band: range over seeds", "epoch chosen on validation"} <= words
 
 
-def test_a_body_and_tfidf_together_are_a_line_in_its_colour():
-    figure = accuracy_figure(simulated(together={"pretrained": 0.93}))
-    assert "pretrained + TF-IDF  93.0 %" in {text.get_text() for text in visible_texts(figure)}
+def test_the_ensemble_is_a_line_in_the_colour_of_its_body():
+    figure = accuracy_figure(simulated(ensembles={"pretrained": 0.93}))
+    assert "ensemble  93.0 %" in {text.get_text() for text in visible_texts(figure)}
     (axes,) = figure.axes
     curve, line = (next(line for line in axes.lines if max(line.get_ydata()) == height) for height in (90, 93))
     assert line.get_color() == curve.get_color()
 
 
 def test_curves_start_at_epoch_0_and_chosen_epochs_are_ringed():
-    results = simulated()
-    results["arms"]["pretrained"]["chosen_epoch"] = [2, 5, 5]
+    results = with_arm(simulated(), "pretrained", chosen_epoch=(2, 5, 5))
     (axes,) = accuracy_figure(results).axes
     line, ring = axes.lines[0], axes.lines[1]
     assert list(line.get_xdata()) == list(range(7))
@@ -79,7 +80,7 @@ def test_one_seed_promises_no_band():
 def test_a_training_that_ended_early_is_told_of(width):
     results = simulated()
 
-    def below():
+    def below(results):
         figure = accuracy_figure(results, width=width)
         figure.canvas.draw()
         label = figure.axes[0].xaxis.label
@@ -87,13 +88,14 @@ def test_a_training_that_ended_early_is_told_of(width):
         assert 0 <= box.x0 <= box.x1 <= figure.bbox.width
         return label.get_text()
 
-    assert below() == "epoch (0: before training)"
-    results["arms"]["pretrained"]["curve"][-1]["seeds"] = 2
-    assert below() == "epoch (0: before training; ended early: as it ended)"
+    assert below(results) == "epoch (0: before training)"
+    *curve, last = results.arms["pretrained"].curve
+    stopped = with_arm(results, "pretrained", curve=(*curve, replace(last, seeds=2)))
+    assert below(stopped) == "epoch (0: before training; ended early: as it ended)"
 
 
-def test_labels_figure_has_a_tick_for_each_number_of_labels():
-    figure = labels_figure(simulated())
+def test_train_sizes_figure_has_a_tick_for_each_size():
+    figure = train_sizes_figure(simulated())
     (axes,) = figure.axes
     visible_texts(figure)
     assert axes.get_xscale() == "log"
