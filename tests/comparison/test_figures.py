@@ -16,6 +16,15 @@ MANY = {
 }
 
 
+CROWDED = simulated(
+    {**MANY, "scratch base": 0.79},
+    tfidf=0.853,
+    ensembles={"lab-masked": 0.87, "lab-causal": 0.88, "base": 0.875},
+    frozen={"lab-masked": 0.7, "lab-causal": 0.71, "base": 0.705},
+)
+"""Fourteen arms."""
+
+
 def visible_texts(figure):
     figure.canvas.draw()
     return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
@@ -23,16 +32,16 @@ def visible_texts(figure):
 
 @pytest.mark.parametrize("draw", [accuracy_figure, train_sizes_figure])
 @pytest.mark.parametrize("width", [8.0, 4.1])
-@pytest.mark.parametrize("arms", [None, MANY])
-def test_nothing_is_clipped_and_no_names_touch(draw, width, arms):
-    figure = draw(simulated(arms), width=width)
+@pytest.mark.parametrize("results", [simulated(), simulated(MANY), CROWDED], ids=["4", "7", "14"])
+def test_nothing_is_clipped_and_no_names_touch(draw, width, results):
+    figure = draw(results, width=width)
     texts = visible_texts(figure)
     pixels = np.asarray(figure.canvas.buffer_rgba())
     border = [pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]
     assert all((edge == 255).all() for edge in border), "something reaches the edge of the canvas"
     words = [text for text in texts if text.get_text().endswith(" %") and "  " in text.get_text()]
     boxes = [text.get_window_extent() for text in words]
-    assert len(boxes) == (4 if arms is None else 7)
+    assert len(boxes) == len(results.arms)
     assert not any(a.overlaps(b) for index, a in enumerate(boxes) for b in boxes[index + 1 :])
 
 
@@ -69,6 +78,32 @@ def test_lines_differ_without_colour():
     curves = [line for line in axes.lines if len(line.get_xdata()) == 7]
     assert len({line.get_marker() for line in curves}) == len(curves) == 5
     assert len({str(line._unscaled_dash_pattern) for line in curves}) == 5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("draw", [accuracy_figure, train_sizes_figure])
+def test_in_a_crowded_figure_the_less_important_arms_are_thin_and_grey(draw, dark):
+    figure = draw(CROWDED, dark=dark)
+    texts = {t.get_text().split("  ")[0]: t for t in visible_texts(figure) if t.get_text().endswith(" %")}
+    regular = {name for name, text in texts.items() if text.get_fontweight() == "regular"}
+    frozen = {f"frozen {name}" for name in ("lab-masked", "lab-causal", "base")}
+    assert regular == {*frozen, "ensemble lab-masked", "ensemble base", "majority"}
+    assert len({texts[name].get_color() for name in regular}) == 1
+    (axes,) = figure.axes
+    grey = [line for line in axes.lines if line.get_color() == texts["majority"].get_color()]
+    assert max(line.get_linewidth() for line in grey) < min(
+        line.get_linewidth() for line in axes.lines if line not in grey and len(line.get_xdata()) > 2
+    )
+    # The best ensemble on validation keeps the colour of its body.
+    assert texts["ensemble lab-causal"].get_color() == texts["lab-causal"].get_color()
+
+
+def test_a_legend_has_the_order_of_the_lines():
+    figure = accuracy_figure(CROWDED, width=4.1)
+    (legend,) = figure.legends
+    values = [float(t.get_text().split("  ")[1][:-2]) for t in legend.get_texts() if t.get_text().endswith(" %")]
+    assert len(values) == len(CROWDED.arms)
+    assert values == sorted(values, reverse=True)
 
 
 def test_one_seed_promises_no_band():

@@ -34,6 +34,7 @@ def accuracy_figure(results: Results, dark: bool = False, width: float = _WIDE) 
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = canvas(dark, width)
+    minor = _minor_arms(results)
     names, heights = [], []
     for name, style in _styles(results).items():
         arm = results.arms[name]
@@ -45,7 +46,8 @@ def accuracy_figure(results: Results, dark: bool = False, width: float = _WIDE) 
             axes.axhline(reported, **style.line(dark))
             heights.append(reported)
         end = 100 * arm.curve[-1].test if arm.curve else reported
-        names.append(_name(name, style, dark, y=end, value=reported, marked=bool(arm.curve)))
+        marked = style if arm.curve else replace(style, marker="")
+        names.append(_name(name, marked, dark, y=end, value=reported, minor=name in minor))
     pad(axes, min(heights), max(heights))
     curves = [arm.curve for arm in results.arms.values() if arm.curve]
     last = max((point.epoch for curve in curves for point in curve), default=1)
@@ -55,7 +57,7 @@ def accuracy_figure(results: Results, dark: bool = False, width: float = _WIDE) 
     axes.set_xlabel(f"epoch (0: before training{'; ended early: as it ended' if early else ''})")
     axes.set_ylabel("accuracy on test (%)")
     note = "Numbers: test accuracy at the epoch chosen on validation"
-    finish(figure, axes, "Accuracy after each epoch", note, names, _key(results.arms, dark))
+    finish(figure, axes, "Accuracy after each epoch", note, _best_first(names), _key(results.arms, dark))
     return figure
 
 
@@ -68,15 +70,18 @@ def train_sizes_figure(results: Results, dark: bool = False, width: float = _WID
     drawn = [(name, style) for name, style in _styles(results).items() if all(name in size.arms for size in sizes)]
     axes.set_xscale("log")
     names, heights = [], []
-    for rank, (name, style) in enumerate(drawn):
-        shift = 1.025 ** (rank - (len(drawn) - 1) / 2)  # bars side by side, not on top of each other
-        x = [size.size * shift for size in sizes]
+    barred = [name for name, _ in drawn if name not in _minor_arms(results)]
+    for name, style in drawn:
         y = [100 * size.arms[name].mean for size in sizes]
         low, high = ([100 * size.arms[name].interval[side] for size in sizes] for side in (0, 1))
+        # Bars side by side, not on top of each other.
+        shift = 1.025 ** (barred.index(name) - (len(barred) - 1) / 2) if name in barred else 1.0
+        x = [size.size * shift for size in sizes]
         axes.plot(x, y, **style.line(dark), marker=style.marker, markersize=5)
-        axes.vlines(x, low, high, color=style.line(dark)["color"], alpha=0.55, linewidth=1.4)
-        heights += [*low, *high]
-        names.append(_name(name, style, dark, y=y[-1], value=y[-1], marked=True))
+        if name in barred:
+            axes.vlines(x, low, high, color=style.line(dark)["color"], alpha=0.55, linewidth=1.4)
+        heights += [*low, *high] if name in barred else y
+        names.append(_name(name, style, dark, y=y[-1], value=y[-1], minor=name not in barred))
     pad(axes, min(heights), max(heights))
     axes.xaxis.set_major_locator(FixedLocator([size.size for size in sizes]))
     axes.xaxis.set_major_formatter(FixedFormatter([f"{size.size:,}" for size in sizes]))
@@ -84,7 +89,7 @@ def train_sizes_figure(results: Results, dark: bool = False, width: float = _WID
     axes.set_xlabel("labelled training texts (log scale)")
     axes.set_ylabel("accuracy on test (%)")
     note = "Bars: 95 % intervals. Numbers: accuracy with the most texts"
-    finish(figure, axes, "Accuracy by number of training texts", note, names, key=[])
+    finish(figure, axes, "Accuracy by number of training texts", note, _best_first(names), key=[])
     return figure
 
 
@@ -106,11 +111,8 @@ def _styles(results: Results) -> dict[str, Style]:
     styles |= {name: replace(_SCRATCH, marker=next(markers)) for name in results.arms if is_scratch(name)}
     styles |= {TFIDF: _TFIDF, MAJORITY: _MAJORITY}
     minor = _minor_arms(results)
-    return {
-        name: replace(_MINOR, dashes=style.dashes, marker=style.marker) if name in minor else style
-        for name, style in styles.items()
-        if name in results.arms
-    }
+    thin = {name: replace(_MINOR, dashes=styles[name].dashes) for name in styles if name in minor}
+    return thin | {name: style for name, style in styles.items() if name in results.arms and name not in minor}
 
 
 def _minor_arms(results: Results) -> set[str]:
@@ -142,12 +144,17 @@ def _ring(colour: str) -> dict[str, Any]:
     return {**ring, "linestyle": "none", "markeredgewidth": 1.3}
 
 
-def _name(name: str, style: Style, dark: bool, y: float, value: float, marked: bool) -> Name:
+def _name(name: str, style: Style, dark: bool, y: float, value: float, minor: bool) -> Name:
     from matplotlib.lines import Line2D
 
     text = f"{_shorten(shown(name))}  {value:.1f} %"
-    marker = style.marker if marked else ""
-    return Name(y, text, Line2D([], [], **style.line(dark), marker=marker, markersize=4, label=text))
+    handle = Line2D([], [], **style.line(dark), marker=style.marker, markersize=4, label=text)
+    return Name(y, text, handle, minor)
+
+
+def _best_first(names: Sequence[Name]) -> list[Name]:
+    """Sort the names as their lines end, from the top, so that a legend has the order of the plot."""
+    return sorted(names, key=lambda name: -name.y)
 
 
 def _key(arms: Mapping[str, ArmResult], dark: bool) -> list[Any]:
