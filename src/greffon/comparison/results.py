@@ -264,12 +264,13 @@ class Results:
     @classmethod
     def read(cls, path: Path) -> "Results":
         """Read a file, or say that another version of greffon wrote it."""
+        content = read_json(path)
         try:
-            return cls.from_json(read_json(path), str(path))
+            return cls.from_json(content, str(path))
         except UserError as problem:
             raise UserError(
-                f"{problem}; the file is damaged or comes from another version of greffon: repeat `greffon compare` "
-                f"with the same --out, and it is written anew"
+                f"{problem}; another version of greffon wrote this file: repeat `greffon compare` with the same --out, "
+                "and it is written anew"
             ) from None
 
     def difference(self, a: str, b: str) -> Difference | None:
