@@ -298,11 +298,11 @@ comparison = greffon.compare(
     jobs=1,
     quiet=True,
 )
-for name, arm in comparison.results["arms"].items():
-    low, high = arm["test_accuracy"]["interval"]
-    print(f"{name:<18} {arm['test_accuracy']['mean']:.1%}  (95 % interval {low:.1%} to {high:.1%})")
+for name, arm in comparison.results.arms.items():
+    low, high = arm.test_accuracy.interval
+    print(f"{name:<18} {arm.test_accuracy.mean:.1%}  (95 % interval {low:.1%} to {high:.1%})")
 print()
-print(comparison.results["verdict"])
+print(comparison.results.verdict)
 
 # %%
 from greffon.comparison.figures import accuracy_figure

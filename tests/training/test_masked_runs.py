@@ -249,7 +249,7 @@ def test_several_bodies_are_compared_in_one_report(
         *fresh,
         *bodies,
         *(f"frozen {b}" for b in bodies),
-        *(f"{b} + tfidf" for b in bodies),
+        *(f"ensemble {b}" for b in bodies),
         "tfidf",
         "majority",
     }

@@ -59,10 +59,10 @@ def main(words: Sequence[str]) -> None:
     what = {name: value for name, value in vars(args).items() if name not in left_out}
     made = compare(args.runs, train_sizes=labels, **what, **given(args.settings))
     if args.json:
-        say_out(json.dumps(made.results, ensure_ascii=False))
+        say_out(json.dumps(made.results.to_json(), ensure_ascii=False))
         return
-    say_out(made.results["verdict"])
+    say_out(made.results.verdict)
     say_out(f"report: {made.report}")
     say_out(f"figure: {made.figure}")
-    if made.results["label_curve"]:
-        say_out(f"labels: {made.path / 'labels.png'}")
+    if made.results.train_sizes:
+        say_out(f"train sizes: {made.train_sizes_figure}")

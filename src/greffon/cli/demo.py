@@ -38,7 +38,7 @@ def _classification(out: Path) -> None:
     from greffon.cli.demos.reviews import demo
 
     made = demo(out=out)
-    say_out(made.results["verdict"])
+    say_out(made.results.verdict)
     say_out(f"report: {made.report}")
     say_out(f"figure: {made.figure}")
 

@@ -70,13 +70,13 @@ def _show_comparison(path: Path, as_json: bool) -> None:
 
     found = Comparison.open(path)
     if as_json:
-        say_out(json.dumps(found.results, ensure_ascii=False))
+        say_out(json.dumps(found.results.to_json(), ensure_ascii=False))
         return
-    say_out(found.results["verdict"])
-    for name, arm in found.results["arms"].items():
-        reached = arm["test_accuracy"]
-        low, high = reached["interval"]
-        say_out(f"{name:<22} {reached['mean']:.1%} ({low:.1%} to {high:.1%})")
+    say_out(found.results.verdict)
+    for name, arm in found.results.arms.items():
+        reached = arm.test_accuracy
+        low, high = reached.interval
+        say_out(f"{name:<22} {reached.mean:.1%} ({low:.1%} to {high:.1%})")
     say_out(f"report: {found.report}")
 
 

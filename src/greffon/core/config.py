@@ -381,6 +381,8 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
         return tuple(read_value(get_args(hint)[0], item, where) for item in value)
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         return {str(name): read_value(get_args(hint)[1], item, where) for name, item in value.items()}
+    if hint is Any:
+        return value
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(hint, type) and type(value) is hint:

@@ -27,6 +27,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 _PLOT, _TOP, _AXIS, _ROW = 3.1, 0.72, 0.64, 0.2  # inches: plot height, heading, x axis, a legend row
 _NARROW = 6.0  # below this width names go under the plot, because beside it they would squeeze it
 _SIZE = 9.0  # points
+_LINE = 1.4 * _SIZE / 72  # inches between two names beside the plot
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Name:
     y: float
     text: str
     handle: Any
+    minor: bool = False
+    """Whether the name is written in regular instead of bold letters."""
 
 
 def inks(dark: bool) -> tuple[str, str, str]:
@@ -167,8 +170,9 @@ def finish(figure: "Figure", axes: "Axes", title: str, note: str, names: Sequenc
     width = figure.get_figwidth()
     ink, soft = axes.yaxis.label.get_color(), axes.spines["bottom"].get_edgecolor()
     wide = width >= _NARROW
+    plot = max(_PLOT, len(names) * _LINE) if wide else _PLOT
     rows = (1 if key else 0) if wide else len(names) + len(key)
-    height = _TOP + _PLOT + _AXIS + rows * _ROW
+    height = _TOP + plot + _AXIS + rows * _ROW
     figure.set_figheight(height)
     longest = max((text_width(name.text) for name in names), default=0.0)
     figure.subplots_adjust(
@@ -210,9 +214,9 @@ def text_width(text: str, size: float = _SIZE, weight: str = "bold") -> float:
 def _names_beside(axes: "Axes", names: Sequence[Name]) -> None:
     """Write the names at the right, moved apart where they would overlap, each connected to its line."""
     bottom, top = axes.get_ylim()
-    gap = (top - bottom) * 1.4 * _SIZE / 72 / _PLOT
-    places = spread([name.y for name in names], gap, bottom, top)
-    inch = 1 / (axes.get_position().width * axes.get_figure(root=True).get_figwidth())  # type: ignore[union-attr]
+    size = axes.get_window_extent().transformed(axes.get_figure(root=True).dpi_scale_trans.inverted())  # type: ignore[union-attr]
+    places = spread([name.y for name in names], (top - bottom) * _LINE / size.height, bottom, top)
+    inch = 1 / size.width
     for name, y in zip(names, places, strict=True):
         colour = name.handle.get_color()
         tie = ([1 + 0.03 * inch, 1 + 0.22 * inch], [name.y, y])
@@ -225,7 +229,7 @@ def _names_beside(axes: "Axes", names: Sequence[Name]) -> None:
             transform=across,
             color=colour,
             fontsize=_SIZE,
-            fontweight="bold",
+            fontweight="regular" if name.minor else "bold",
             va="center_baseline",
         )
 

@@ -49,10 +49,10 @@ def test_an_imported_body_stands_beside_ones_own(folder: Path) -> None:
         [folder / "own", folder / "bert"], train=folder / "train.csv", test=folder / "test.csv",
         seeds=1, epochs=1, jobs=1, out=folder / "verdict", quiet=True,
     )  # fmt: skip
-    assert {"own", "bert", "scratch", "tfidf"} <= found.results["arms"].keys()
+    assert {"own", "bert", "scratch", "tfidf"} <= found.results.arms.keys()
     digests = {Run.open(folder / "verdict" / "arms" / name / "seed-0").tokenizer.digest for name in ("own", "bert")}
     assert len(digests) == 2
-    assert found.results["pretraining"]["bert"] is None
+    assert found.results.pretraining["bert"] is None
     assert "bert imported" in found.report.read_text(encoding="utf-8")
 
 
