@@ -139,3 +139,10 @@ def test_the_reference_of_results_is_read_from_the_source() -> None:
     for verb, field in (("classify", "probabilities"), ("generate", "seed"), ("translate", "score")):
         (section,) = re.findall(rf"^## {verb}\n(.*?)(?=^## |\Z)", page, flags=re.M | re.S)
         assert f"| `{field}` |" in section
+
+
+@pytest.mark.parametrize("name", ["RELIABILITY.md", "CONTRIBUTING.md"])
+def test_tests_that_are_named_exist(name: str) -> None:
+    named = re.findall(r"`((?:tests|bench)/[\w/]*(?:\.\w+)?)`", (ROOT / name).read_text(encoding="utf-8"))
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
