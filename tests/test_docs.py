@@ -26,12 +26,21 @@ def by_name(page: Path) -> str:
     return page.name
 
 
+def headings(page: Path) -> list[str]:
+    """The anchors of a page: its headings in lower case, without punctuation, with hyphens for spaces."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
-        file = target.partition("#")[0]
-        if file and not file.startswith("http") and file.removesuffix(".md") not in GENERATED:
-            assert (page.parent / file).is_file(), f"{page.name} links to {target}"
+        file, _, heading = target.partition("#")
+        if file.startswith("http") or file.removesuffix(".md") in GENERATED:
+            continue
+        linked = page.parent / file if file else page
+        assert linked.is_file(), f"{page.name} links to {target}"
+        assert not heading or heading in headings(linked), f"{page.name} links to {target}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
