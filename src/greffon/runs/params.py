@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.core.json_results import JsonResult
 from greffon.core.config import Graft, Recipe, Shape, check_names, override
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.core.presets import PRESETS
 from greffon.core.presets import preset as look_up
 from greffon.runs.run import Run

@@ -56,7 +56,7 @@ def demo_translation(*, out: str | Path = "demo-translation", budget: Budget | N
     """Tokenizer, French body, translator and score on footnotes; repeated, it goes on where it was."""
     budget = Budget() if budget is None else budget
     out = Path(out)
-    data = prepare(out / "data")
+    data = demo_translation_data(out / "data")
     tokens = out / "tokenizer.json"
     if not tokens.is_file():
         say("1/4 · one tokenizer for both languages")
@@ -89,8 +89,9 @@ def demo_translation(*, out: str | Path = "demo-translation", budget: Budget | N
     return TranslationDemo(Run.open(run), scores, translate(run, first))
 
 
-def prepare(folder: Path) -> Path:
+def demo_translation_data(folder: str | Path) -> Path:
     """Write the pairs as line-aligned files for training, validation and test; no table stands in two."""
+    folder = Path(folder)
     files = {part: [folder / f"{part}.{side}.txt" for side in ("en", "fr")] for part in ("train", *SIZES)}
     if all(file.is_file() for pair in files.values() for file in pair):
         return folder
