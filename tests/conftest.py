@@ -5,7 +5,6 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
-
 from tiny import TinyRuns
 
 # A shared machine may stall any single example; the order of examples is the same everywhere.

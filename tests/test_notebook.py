@@ -8,7 +8,6 @@ from pathlib import Path
 
 import jupytext
 import pytest
-
 from packages import needs
 
 FOLDER = Path(__file__).parents[1] / "notebooks"

@@ -5,35 +5,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalFile, PossibleFile, Run, parse
+from greffon.cli.options import Column, Count, Flag, OptionalFile, PossibleFile, Real, Run
+from greffon.cli.parsing import parse
 from greffon.core.config import Backend
 
 
 @dataclass(frozen=True)
 class Args:
-    """Score a run: on labelled texts (classifier), plain text (language model), or pairs (translator)."""
+    """Score a run on labelled texts (classifier), plain text (language model) or sentence pairs (translator)."""
 
     run: Run
-    """The run directory."""
+    """Run directory."""
     file: PossibleFile = None
-    """The file to score it on."""
+    """Test file; for a translator, a table of pairs, unless --source and --target are given."""
     source: OptionalFile = None
-    """For a translator: sentences, one a line, and"""
+    """File of source sentences, one per line; needs --target (translator)."""
     target: OptionalFile = None
-    """their translations on the same lines."""
-    text_column: str = "text"
-    label_column: str = "label"
-    source_column: str = "source"
-    target_column: str = "target"
-    beam_size: int = 4
-    """Translations sought side by side; 1 is greedy."""
-    length_penalty: float = 1.0
-    """How much longer translations are favoured."""
+    """File of the reference translations of --source, line by line (translator)."""
+    text_column: Column = "text"
+    """Column with the text, in files that have columns."""
+    label_column: Column = "label"
+    """Column with the label (classifier)."""
+    source_column: Column = "source"
+    """Column with the source sentence (translator)."""
+    target_column: Column = "target"
+    """Column with the reference translation (translator)."""
+    beam_size: Count = 4
+    """Number of beams in beam search; 1 is greedy search (translator)."""
+    length_penalty: Real = 1.0
+    """Exponent of the length by which scores are divided; larger values favour longer translations (translator)."""
     backend: Backend = "torch"
-    """What translates: torch, or the faster ctranslate2."""
-    int8: bool = False
-    """Compute in 8-bit integers (classifiers and translators): faster, with slightly other results."""
-    json: bool = False
+    """Inference engine: torch, or ctranslate2, which is faster (translator)."""
+    int8: Flag = False
+    """Compute with 8-bit integers: faster, but slightly less exact (classifier, translator)."""
+    json: Flag = False
     """Print JSON."""
 
 
