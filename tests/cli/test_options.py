@@ -192,6 +192,20 @@ def test_functions_and_commands_have_the_same_settings() -> None:
     assert shown["layers"].default is None
 
 
+def test_functions_and_commands_have_the_same_defaults() -> None:
+    # A command hands on only what the user gave.
+    handed_on = {"compare": "compare", "generate": "generate", "params": "params", "tokenizer": "train_tokenizer"}
+    for command, function in {**handed_on, "resume": "resume", "translate": "translate_best"}.items():
+        shown = inspect.signature(getattr(greffon, function)).parameters
+        for f in dataclasses.fields(args_of(command)):
+            if (
+                f.default is not dataclasses.MISSING
+                and f.name in shown
+                and f.name not in ("train_sizes", "texts", "n_best")
+            ):
+                assert shown[f.name].default == f.default, (command, f.name)
+
+
 def test_a_synonym_as_a_keyword_gets_our_name(tmp_path: Path) -> None:
     for call, name, ours in (
         (lambda **given: greffon.pretrain(["a.txt"], out=tmp_path / "r", **given), "lr", "learning_rate"),

@@ -37,6 +37,10 @@ class Args:
     """Print one JSON object per line."""
 
 
+OWN = ("run", "texts", "file", "text_column", "n_best", "json")
+"""What names the sentences and how to print them; the rest says how to translate."""
+
+
 def main(words: Sequence[str]) -> None:
     """Print a translation of each sentence."""
     args = parse(Args, "translate", words)
@@ -50,7 +54,7 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.inference.translate import translate_best
 
-    found = translate_best(args.run, texts, **given(args, "run", "texts", "file", "text_column", "json"))
+    found = translate_best(args.run, texts, n_best=args.n_best, **given(args, *OWN))
     for number, made in enumerate(found):
         if number and args.n_best > 1 and not args.json:
             say_out("")  # between the sentences, each with several translations

@@ -31,8 +31,6 @@ from greffon.core.config import (
 )
 from greffon.core.errors import UserError
 from greffon.core.locks import sole_use
-from greffon.core.presets import DEFAULTS
-from greffon.core.presets import preset as look_up
 from greffon.core.rng import generator
 from greffon.data.corpora import find_files
 from greffon.data.sentence_pairs import Pair
@@ -47,7 +45,16 @@ from greffon.runs.run import Run
 from greffon.training.distributed.launch import begin, carry_out, process_group, reopen
 from greffon.training.estimate import calibrated, check_memory
 from greffon.training.jobs import Job, lowest_loss
-from greffon.training.recipe import Foundation, described, foundation, pair_trial, part_text, resolved, tokens_of_step
+from greffon.training.recipe import (
+    Foundation,
+    check_text,
+    described,
+    foundation,
+    pair_trial,
+    refuse_ignored,
+    resolved,
+    tokens_of_step,
+)
 
 BODIES: dict[PretrainingObjective, BodyKind] = {
     "causal": "decoder",
@@ -163,13 +170,16 @@ def resume(run: str | Path | Run, *, extra_steps: int = 0, quiet: bool = False, 
 def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) -> Recipe:
     """Turn the arguments of `pretrain` into a recipe, and refuse impossible ones."""
     check_names(settings, Start, Corpus, Pairs, Budget, Masking, Shape, Training)
-    (start, settings), texts = part(Start(), settings), [texts] if isinstance(texts, str | Path) else texts
-    preset = look_up(start.preset or DEFAULTS.get(start.objective, "compact"), start.objective)
-    (corpus, settings), (pairs, settings) = part_text(texts, start.objective, settings)
-    budget, settings = part(Budget(), settings)
     settings = {name: value for name, value in settings.items() if value is not None}
+    texts = [texts] if isinstance(texts, str | Path) else texts
+    start, settings = part(Start(), settings)
+    corpus, settings = part(Corpus(), settings)
+    pairs, settings = part(Pairs(), settings)
+    budget, settings = part(Budget(), settings)
+    refuse_ignored(settings, start.objective)
     refuse_conflicts(settings)
-    base = foundation(start, preset, settings)
+    base = foundation(start, settings)
+    check_text(texts, corpus, pairs, start.objective)
     vocab_size = _vocab_size(start, base)
     masking = _masking(start.objective, settings, base.origin)
     shape = override(base.preset.shape, settings)
@@ -218,7 +228,7 @@ def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) ->
     given = {f.name: settings[f.name] for f in fields(Masking) if settings.get(f.name)}
     if objective != "masked":
         if given:
-            raise UserError(f"{option(next(iter(given)))} is for --objective masked, not for {objective}")
+            raise UserError(f"{option(next(iter(given)))} belongs to --objective masked, not to {objective}")
         return None
     base = Masking() if origin is None or origin.recipe.masking is None else origin.recipe.masking
     for name in ("next_sentence", "gist"):

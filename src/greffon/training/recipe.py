@@ -19,7 +19,6 @@ from greffon.core.config import (
     Training,
     option,
     override,
-    part,
     refuse_pair_settings,
 )
 from greffon.core.errors import UserError
@@ -30,21 +29,14 @@ from greffon.data.corpora import column_pairs, find_files, line_pairs
 from greffon.objectives.seq2seq import PairBatch, Seq2Seq
 from greffon.runs.run import Run
 
-TextSettings = tuple[tuple[Corpus, dict[str, Any]], tuple[Pairs, dict[str, Any]]]
 
-
-def part_text(texts: Sequence[str | Path], objective: str, settings: Mapping[str, Any]) -> TextSettings:
-    """Read what names the text of a recipe, check the files, and return the other settings."""
-    corpus, rest = part(Corpus(), settings)
-    pairs, others = part(Pairs(), rest)
-    given = {name: value for name, value in settings.items() if value is not None}
+def check_text(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs, objective: str) -> None:
+    """Refuse files that cannot be read as this objective needs them, before anything is written."""
     if objective == "seq2seq":
-        _check_pair_settings(given)
         _check_pairs(texts, corpus, pairs)
     else:
-        refuse_pair_settings(given)
         for f in fields(Pairs):
-            if given.get(f.name, f.default) != f.default:
+            if getattr(pairs, f.name) != f.default:
                 raise UserError(f"{option(f.name)} is for translation; add --objective seq2seq")
         if not texts:
             raise UserError("no text to train on; name at least one file, directory or glob")
@@ -55,24 +47,22 @@ def part_text(texts: Sequence[str | Path], objective: str, settings: Mapping[str
     for files in (texts, corpus.valid):
         if files:
             find_files(files)
-    return (corpus, rest), (pairs, others)
 
 
-def _check_pair_settings(given: Mapping[str, Any]) -> None:
-    """Refuse settings that a translator would ignore."""
-    if "batch_size" in given:
+def refuse_ignored(settings: Mapping[str, Any], objective: str) -> None:
+    """Refuse settings that have no effect on this objective."""
+    if objective != "seq2seq":
+        refuse_pair_settings(settings)
+    elif "batch_size" in settings:
         raise UserError("the batch size of sentence pairs is measured in tokens, not rows; use --batch-tokens")
-    if given.get("text_column", "text") != "text":
-        raise UserError("--text-column is not for translation; use --source-column and --target-column")
-    for name in ("source", "target"):
-        if "source" in given and given.get(f"{name}_column", name) != name and "valid" not in given:
-            raise UserError(f"--{name}-column has no effect with --source and --target, which are plain text files")
-    if given.get("mix"):
-        raise UserError("--mix is for texts, not for pairs; leave it out")
 
 
 def _check_pairs(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs) -> None:
-    """Refuse files that cannot be pairs, before anything is written."""
+    """Refuse files that cannot be pairs, and settings that a translator would ignore."""
+    if corpus.mix:
+        raise UserError("--mix is for texts, not for pairs; leave it out")
+    if corpus.text_column != Corpus().text_column:
+        raise UserError("--text-column is not for translation; use --source-column and --target-column")
     files = {name: Path(file).expanduser() for name, file in vars(pairs).items() if file and "column" not in name}
     for one, other in (("source", "target"), ("valid_source", "valid_target")):
         for here, there in ((one, other), (other, one)):
@@ -84,7 +74,9 @@ def _check_pairs(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs) -> N
             "or a table with the columns source and target"
         )
     if "valid_source" in files and corpus.valid:
-        raise UserError("validation pairs are given twice; leave out --valid, or --valid-source and --valid-target")
+        raise UserError("held-out pairs are given twice; leave out --valid, or --valid-source and --valid-target")
+    if not texts and not corpus.valid and (pairs.source_column, pairs.target_column) != ("source", "target"):
+        raise UserError("--source-column and --target-column have no effect with --source F, a file without columns")
     for name, file in files.items():
         if not file.is_file():
             raise UserError(f"{file.absolute()}: there is no such file; check {option(name)}")
@@ -122,16 +114,16 @@ class Foundation:
     decoder: Run | None = None
 
 
-def foundation(start: Start, preset: Preset, settings: Mapping[str, Any]) -> Foundation:
-    """Open the runs to start from; what they fix cannot be chosen anew."""
+def foundation(start: Start, settings: Mapping[str, Any]) -> Foundation:
+    """Look up the preset, and open the runs to start from; what they fix cannot be chosen anew."""
     name = start.preset or DEFAULTS.get(start.objective, "compact")
+    preset = preset_of(name, start.objective)
     if start.encoder_from is not None or start.decoder_from is not None:
         sides = [None if side is None else Run.open(side) for side in (start.encoder_from, start.decoder_from)]
         shape, tokenizer = _shared_by(sides, start, preset.shape, settings)
         return Foundation(name, replace(preset, shape=shape), tokenizer, None, *sides)
     if start.init_from is not None:
-        origin = Run.open(start.init_from)
-        return _like(origin, start, settings)
+        return _like(Run.open(start.init_from), start, settings)
     return Foundation(name, preset, None if start.tokenizer is None else Path(start.tokenizer))
 
 
