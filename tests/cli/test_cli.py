@@ -144,6 +144,18 @@ def test_help_does_not_import_torch() -> None:
         (["finetune", "{body}", "--train", "{oneclass}", "--out", "{new}"], "class"),
         (["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--epochs", "0"], "epochs is 0"),
         (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--freeze", "--layer-decay", "0.9"],
+            "--layer-decay has no effect with --freeze: no layer of the body is trained; give one of them",
+        ),
+        (
+            ["pretrain", "{text}", "--out", "{new}", "--optimizer", "adamw", "--muon-learning-rate", "0.1"],
+            "--muon-learning-rate has no effect with --optimizer adamw",
+        ),
+        (
+            ["pretrain", "{text}", "--objective", "seq2seq", "--text-column", "t", "--out", "{new}"],
+            "--text-column is not for translation",
+        ),
+        (
             ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--label-column", "lable"],
             "did you mean 'label'?",
         ),

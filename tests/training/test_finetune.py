@@ -356,6 +356,14 @@ def test_adapting_reads_only_what_the_classifier_learns_from(body: Run, data: Pa
         ({"epochs": 0}, "epochs is 0"),
         ({"epochs": 10**12}, "epochs is 1000000000000"),
         ({"freeze": True, "gradual_unfreezing": True}, "give one of them"),
+        ({"freeze": True, "layer_decay": 0.9}, "--layer-decay has no effect with --freeze"),
+        (
+            {"optimizer": "adamw", "muon_learning_rate": 0.1},
+            "--muon-learning-rate has no effect with --optimizer adamw",
+        ),
+        ({"gradual_unfreezing": True, "unfreeze_every": 3}, "give one of them"),
+        ({"learning_rat": 1.0}, "unknown setting 'learning_rat'; did you mean 'learning_rate'"),
+        ({"lr": 1.0}, "unknown setting 'lr': it is 'learning_rate' here"),
     ],
 )
 def test_impossible_wishes_are_refused(

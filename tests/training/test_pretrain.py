@@ -131,6 +131,15 @@ def test_a_run_can_start_from_another(corpus: Path, tmp_path: Path) -> None:
         greffon.pretrain([corpus], out=tmp_path / "third", init_from=first.path, steps=3, layers=7)
 
 
+def test_a_preset_cannot_change_what_a_run_fixes(corpus: Path, tmp_path: Path) -> None:
+    first = pretrain(corpus, tmp_path / "first", steps=1)
+    with pytest.raises(UserError, match="preset is a fixed part of"):
+        greffon.pretrain([corpus], out=tmp_path / "no", init_from=first.path, preset="lab", steps=1)
+    with pytest.raises(UserError, match="--muon-learning-rate has no effect with --optimizer adamw"):
+        pretrain(corpus, tmp_path / "no", optimizer="adamw", muon_learning_rate=0.1)
+    assert not (tmp_path / "no").exists()
+
+
 def test_a_run_that_diverges_says_so_and_keeps_its_best(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"diverged: 10 steps in a row .* its loss is nan.*lower --learning-rate"):
         pretrain(corpus, tmp_path / "run", learning_rate=1e30, muon_learning_rate=1e30)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalFile, PossibleFile, Run, parse
+from greffon.cli.options import Column, Count, Flag, OptionalFile, PossibleFile, Real, Run
+from greffon.cli.parsing import parse
 from greffon.core.config import Backend
 
 if TYPE_CHECKING:
@@ -15,33 +16,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Args:
-    """Score a run: on labelled texts (classifier), plain text (language model), or pairs (translator)."""
+    """Score a run on labelled texts (classifier), plain text (language model) or sentence pairs (translator)."""
 
     run: Run
-    """The run directory."""
+    """Run directory."""
     file: PossibleFile = None
-    """The file to score it on."""
+    """Test file; for a translator, a table of pairs, unless --source and --target are given."""
     source: OptionalFile = None
-    """Sentences to translate, one per line (translators)."""
+    """File of source sentences, one per line; needs --target (translator)."""
     target: OptionalFile = None
-    """Reference translations, line by line those of --source (translators)."""
-    text_column: str = "text"
+    """File of the reference translations of --source, line by line (translator)."""
+    text_column: Column = "text"
     """Column with the text, in files that have columns."""
-    label_column: str = "label"
-    """Column with the label, in files that have columns."""
-    source_column: str = "source"
-    """Column with the sentences to translate, if FILE has both sides (translators)."""
-    target_column: str = "target"
-    """Column with the reference translations, if FILE has both sides (translators)."""
-    beam_size: int = 4
-    """Number of beams (translators); 1 is greedy search."""
-    length_penalty: float = 1.0
-    """Exponent of the length that divides a translation's log-probability (translators); more favours longer ones."""
+    label_column: Column = "label"
+    """Column with the label (classifier)."""
+    source_column: Column = "source"
+    """Column with the source sentence (translator)."""
+    target_column: Column = "target"
+    """Column with the reference translation (translator)."""
+    beam_size: Count = 4
+    """Number of beams in beam search; 1 is greedy search (translator)."""
+    length_penalty: Real = 1.0
+    """Exponent of the length by which scores are divided; larger values favour longer translations (translator)."""
     backend: Backend = "torch"
-    """Library that translates: torch, or the faster ctranslate2 (translators)."""
-    int8: bool = False
-    """Compute in 8-bit integers: faster, with slightly different results (classifiers and translators)."""
-    json: bool = False
+    """Inference engine: torch, or ctranslate2, which is faster (translator)."""
+    int8: Flag = False
+    """Compute with 8-bit integers: faster, but slightly less exact (classifier, translator)."""
+    json: Flag = False
     """Print JSON."""
 
 

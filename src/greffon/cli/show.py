@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Run, parse
+from greffon.cli.options import Flag, Run
+from greffon.cli.parsing import parse
 from greffon.core.config import Graft, Masking
 
 
 @dataclass(frozen=True)
 class Args:
-    """Tell what a run is, or what came of a comparison."""
+    """Describe a run or the result of a comparison."""
 
     run: Run
-    """The directory of a run, or of a comparison."""
-    json: bool = False
+    """Run directory, or a directory created by `greffon compare`."""
+    json: Flag = False
     """Print JSON."""
 
 
