@@ -32,7 +32,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "AdamW alone": {"optimizer": "adamw", "learning_rate": 3e-3},
     "RMSNorm": {"norm": "rms"},
     "ReLU": {"activation": "relu"},
-    "SwiGLU, two thirds as wide": {"activation": "swiglu", "feed_forward_share": 2 / 3},
+    "SwiGLU, two thirds as wide": {"activation": "swiglu", "intermediate_size_share": 2 / 3},
+    "Llama": {"norm": "rms", "activation": "swiglu", "intermediate_size_share": 2 / 3, "scale_embeddings": False},
     "sinusoidal positions": {"positions": "sinusoidal"},
     "post-norm": {"norm_place": "post"},
     "untied head": {"tie_embeddings": False},
@@ -43,10 +44,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "learned positions": {"positions": "learned"},
     "biases": {"bias": True},
     "4 rows": {"batch_size": 4},
-    "matrix rate × 2": {"matrix_rate_share": 2.0},
-    "matrix rate / 2": {"matrix_rate_share": 0.5},
-    "rate × 2": {"rate_share": 2.0},
-    "rate / 2": {"rate_share": 0.5},
+    "matrix rate × 2": {"muon_learning_rate_share": 2.0},
+    "matrix rate / 2": {"muon_learning_rate_share": 0.5},
+    "rate × 2": {"learning_rate_share": 2.0},
+    "rate / 2": {"learning_rate_share": 0.5},
 }
 
 
@@ -93,7 +94,7 @@ def main() -> None:
     args = parser.parse_args()
     keep_memory()
     torch.set_num_threads(1)
-    tokenizer = Tokenizer.train(documents(args.sources), args.vocabulary)
+    tokenizer = Tokenizer.train(documents(args.sources), args.vocab_size)
     data = Data(train=tuple(args.sources), mix=tuple(args.mix))
     found: dict[str, list[dict[str, float]]] = {}
     for seed in range(args.seeds):

@@ -86,7 +86,7 @@ def main() -> None:
         print(f"{name}: {right / len(labels[2]):.1%} of {len(labels[2]):,} test texts", flush=True)
 
     for window in args.windows:
-        made = vectors(neighbours(stores, mix, tokenizer.size, window), args.width)
+        made = vectors(neighbours(stores, mix, tokenizer.size, window), args.hidden_size)
         train, valid, test = (np.stack([made[some].mean(axis=0) for some in part]) for part in ids)
         told(f"counted, window {window}", frozen((train, labels[0]), (valid, labels[1]), test, "counted").predictions)
     texts = [[example.text for example in part] for part in parts]

@@ -81,11 +81,11 @@ def main() -> None:
     parser.add_argument("--only", choices=CANDIDATES)
     args = parser.parse_args()
     if args.only:
-        print(json.dumps(measure(args.only, args.sources, args.megabytes, args.vocabulary)))
+        print(json.dumps(measure(args.only, args.sources, args.megabytes, args.vocab_size)))
         return
     for candidate in CANDIDATES:
         words = [sys.executable, str(Path(__file__)), *args.sources, "--only", candidate]
-        words += ["--megabytes", str(args.megabytes), "--vocab-size", str(args.vocabulary)]
+        words += ["--megabytes", str(args.megabytes), "--vocab-size", str(args.vocab_size)]
         found = subprocess.run(words, capture_output=True, text=True, check=True)
         print(candidate, found.stdout.strip(), flush=True)
 

@@ -6,11 +6,15 @@ notebook. Nothing on the site comes from another host.
 
 import base64
 import contextlib
+import dataclasses
+import importlib
+import inspect
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import greffon
 from greffon.cli import COMMANDS, run
@@ -35,11 +39,11 @@ autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
 
 GROUPS = {
-    "Training": ("tokenizer", "pretrain", "estimate", "resume", "finetune", "compare", "evaluate"),
-    "Answers": ("classify", "generate", "generate_many", "fill", "translate", "translate_best"),
+    "Training": ("train_tokenizer", "pretrain", "estimate", "resume", "finetune", "compare", "evaluate"),
+    "Answers": ("classify", "generate", "generate_many", "stream", "fill", "translate", "translate_best"),
     "Vectors": ("embed", "nearest", "word_vectors"),
-    "Looking inside": ("attention", "params", "show", "loss_by_position", "layer_costs"),
-    "Demos": ("demo", "demo_translation"),
+    "Looking inside": ("attention", "occlude", "params", "show", "loss_by_position", "layer_costs"),
+    "Demos": ("demo", "demo_data", "demo_translation", "demo_translation_data"),
     "Pictures": tuple(name for name in greffon.__all__ if name == "draw" or name.endswith("_figure")),
 }
 """The functions, in the order in which a reader meets them; what is in no group follows by itself."""
@@ -55,6 +59,7 @@ def generate() -> None:
     GENERATED.mkdir(exist_ok=True)
     (GENERATED / "commands.md").write_text(commands(), encoding="utf-8")
     (GENERATED / "python.md").write_text(names(), encoding="utf-8")
+    (GENERATED / "results.md").write_text(results(), encoding="utf-8")
     (GENERATED / "lab.md").write_text(notebook(DOCS.parent / "notebooks" / "lab.ipynb"), encoding="utf-8")
 
 
@@ -89,6 +94,47 @@ def names() -> str:
             parts.append(f".. {kind}:: greffon.{name}" + "\n   :members:" * (kind == "autoclass") + "\n")
         parts.append("```\n")
     return "\n".join(parts)
+
+
+VERBS = ("classify", "generate", "fill", "translate", "evaluate", "params", "show", "compare", "occlude")
+"""The functions whose results have a schema of their own."""
+
+
+def results() -> str:
+    """Describe what the functions return, and what `--json` prints, field by field."""
+    parts = ["# Results\n\nThe fields of what the functions return, read from the source.\n"]
+    for verb in VERBS:
+        kinds = list(dict.fromkeys(returned(getattr(greffon, verb))))
+        parts += [f"## {verb}\n"] * bool(kinds)
+        parts += [f"`{kind.__name__}`: {summary(kind)}\n\n{fields_of(kind)}\n" for kind in kinds]
+    return "\n".join(parts)
+
+
+def returned(function: Any) -> Iterator[type]:
+    """Find the dataclasses in what a function returns, inside lists and unions too."""
+    home = vars(importlib.import_module(function.__module__))
+    waiting = [get_type_hints(function, globalns=home).get("return")]
+    while waiting:
+        kind = waiting.pop(0)
+        waiting += get_args(kind)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            yield kind
+
+
+def fields_of(kind: type) -> str:
+    """Write the fields of a result as a table: by `greffon.core.schema` where it is there, else names and types."""
+    try:
+        from greffon.core.schema import markdown
+    except ModuleNotFoundError:
+        hints = get_type_hints(kind)
+        rows = [f"| `{f.name}` | `{inspect.formatannotation(hints[f.name])}` |" for f in dataclasses.fields(kind)]
+        return "\n".join(["| field | type |", "| --- | --- |", *(row.replace(" | None", " or None") for row in rows)])
+    return str(markdown(kind))
+
+
+def summary(kind: type) -> str:
+    """Return the first sentence of a docstring."""
+    return (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def notebook(path: Path) -> str:

@@ -30,7 +30,6 @@ from pathlib import Path
 import torch
 
 import greffon
-from greffon.cli.demos import reviews, translation
 
 SHORT = os.environ.get("GREFFON_LAB") == "short"  # a minute, to see that every cell runs
 FOLDER = Path(os.environ.get("GREFFON_LAB_FOLDER", "lab-run"))
@@ -203,8 +202,8 @@ print(greffon.params(preset="lab", vocab_size=V, classes=2).components[-1])
 # next. To see something in a minute we take the preset `compact`, which learns faster than the lab's own.
 
 # %%
-data = reviews.prepare(FOLDER / "data", reviews=500 if SHORT else 8000)
-reviews = FOLDER / "data" / "reviews.txt"
+data = greffon.demo_data(FOLDER / "data", reviews=500 if SHORT else 8000)
+reviews = data / "reviews.txt"
 pieces = FOLDER / "tokenizer.json"
 tokenizer = (
     greffon.Tokenizer.load(pieces)
@@ -298,16 +297,14 @@ comparison = greffon.compare(
     jobs=1,
     quiet=True,
 )
-for name, arm in comparison.results["arms"].items():
-    low, high = arm["test_accuracy"]["interval"]
-    print(f"{name:<18} {arm['test_accuracy']['mean']:.1%}  (95 % interval {low:.1%} to {high:.1%})")
+for name, arm in comparison.results.arms.items():
+    low, high = arm.test_accuracy.interval
+    print(f"{name:<18} {arm.test_accuracy.mean:.1%}  (95 % interval {low:.1%} to {high:.1%})")
 print()
-print(comparison.results["verdict"])
+print(comparison.results.verdict)
 
 # %%
-from greffon.comparison.figures import accuracy_figure
-
-show(accuracy_figure(comparison.results))
+show(greffon.accuracy_figure(comparison.results))
 
 # %% [markdown]
 # **Question 7.** Read the intervals. What may you claim, and what would you need to claim more?
@@ -316,7 +313,7 @@ show(accuracy_figure(comparison.results))
 #
 # Only what the verdict says. Where the interval of a difference holds zero, the two cannot be told apart with this
 # many test texts and this many seeds: more of both would narrow it. A minute of pretraining is very little, and a
-# second of TF-IDF is a yardstick that many published models would not have passed.
+# second of TF-IDF is a baseline that many published models would not have passed.
 #
 # </details>
 #
@@ -340,7 +337,7 @@ show(greffon.embeddings_figure(masked, FOLDER / "valid.csv"))
 # sentences are footnotes of statistical tables, English and French.
 
 # %%
-pairs = translation.prepare(FOLDER / "pairs")
+pairs = greffon.demo_translation_data(FOLDER / "pairs")
 settings = {
     "source": pairs / "train.en.txt",
     "target": pairs / "train.fr.txt",

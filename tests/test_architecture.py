@@ -1,21 +1,24 @@
 """The plan of the house: rooms import only from rooms below them, files never in a circle.
 
-Read from the source with `ast`, not from imports that ran; only the last test starts an interpreter.
+Read from the source with `ast`, not from imports that ran; only the last test runs something.
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tiny import TinyRuns
 
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 ROOMS = ["core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison", "web", "cli"]
 """From the ground up: a room imports from itself and from rooms before it in this list."""
 TOP = {"__init__.py", "__main__.py", "py.typed"}
 FILES = sorted(SOURCE.rglob("*.py"))
+PAGE = (SOURCE.parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
 def module_of(path: Path) -> str:
@@ -64,6 +67,41 @@ def room_graph() -> dict[str, set[str]]:
         if room in graph:
             graph[room] |= {room_of(other) for other in imported(path)} - {room, "", "__init__"}
     return graph
+
+
+def picture() -> str:
+    """Draw the rooms from the top down, each with the rooms that it imports from."""
+    graph, down = room_graph(), ROOMS[::-1]
+    lines = [f"{room:<11} ─► {' '.join(other for other in down if other in graph[room])}" for room in down]
+    return "\n".join(line.removesuffix(" ─► ").rstrip() for line in lines)
+
+
+def test_the_picture_of_the_rooms_is_the_import_graph() -> None:
+    (drawn,) = re.findall(r"<!-- rooms: .*?-->\n```text\n(.*?)\n```", PAGE, flags=re.S)
+    assert drawn == picture(), f"draw this into ARCHITECTURE.md:\n{picture()}"
+
+
+def test_every_room_is_described() -> None:
+    (table,) = re.findall(r"^\| room \| what lives there \|\n(.*?)\n\n", PAGE, flags=re.M | re.S)
+    described = re.findall(r"^\| `(\w+)` \|", table, flags=re.M)
+    assert described == ROOMS[::-1]
+
+
+def test_ten_changes_or_more_that_stay_in_one_room() -> None:
+    changes = re.findall(r"^\| [^|`]+ (?:\(.*\) )?\| `(\w+)` \| (.*) \|$", PAGE, flags=re.M)
+    assert len(changes) >= 10
+    for room, files in changes:
+        assert room in ROOMS
+        named = re.findall(r"`([\w/]+\.py)`", files)
+        assert named, files
+        assert {file.split("/")[0] for file in named} == {room}
+
+
+def test_every_file_that_the_page_names_exists() -> None:
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", PAGE))
+    assert len(named) > 40
+    root = SOURCE.parents[1]
+    assert [name for name in sorted(named) if not (SOURCE / name).is_file() and not (root / name).is_file()] == []
 
 
 def test_the_package_holds_its_rooms_and_nothing_else() -> None:
@@ -143,19 +181,21 @@ def test_one_process_never_imports_what_several_need() -> None:
             assert not any(name.startswith("torch.distributed") or name == ranks for name in names), path
 
 
-USING = {
-    "classify": "greffon.inference.classify",
-    "generate": "greffon.inference.generate",
-    "fill": "greffon.inference.fill_mask",
-    "embed": "greffon.inference.embed",
-    "translate": "greffon.inference.translate",
+USES = {
+    "classify": "greffon.classify({classifier!r}, 'le chat dort')",
+    "generate": "greffon.generate({causal!r}, 'le chat', max_new_tokens=2).text",
+    "fill": "greffon.fill({masked!r}, 'le [MASK] dort')",
+    "embed": "greffon.embed({causal!r}, ['le chat dort'])",
+    "translate": "greffon.translate({translator!r}, 'one red dog')",
 }
 
 
-@pytest.mark.parametrize("verb", USING)
-def test_using_a_run_imports_no_training(verb: str) -> None:
+@pytest.mark.parametrize("verb", USES)
+def test_using_a_run_imports_no_training(verb: str, tiny: TinyRuns) -> None:
+    kinds = ("classifier", "causal", "masked", "translator")
+    call = USES[verb].format(**{kind: str(getattr(tiny, kind).path) for kind in kinds if kind in USES[verb]})
     code = (
-        f"import sys, greffon; greffon.{verb}; assert {USING[verb]!r} in sys.modules; "
+        f"import sys, greffon; assert len({call}); "
         "print([name for name in sys.modules if name.startswith(('greffon.training', 'greffon.comparison'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The commands of the README run as they stand, on a small text and with a small budget."""
+"""The commands of the README and of the guide run as they stand, on a small text and with a small budget."""
 
 import json
 import os
@@ -15,12 +15,15 @@ import pytest
 from greffon.cli import COMMANDS, run
 from greffon.core.rng import generator
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 SMALL = ["--layers", "1", "--hidden-size", "32", "--heads", "2", "--intermediate-size", "32", "--context", "32"]
 
 
 def commands() -> list[list[str]]:
-    blocks = re.findall(r"```sh\n(.*?)```", README, flags=re.S)
+    """The README's commands, then the guide's, which continue with the same runs."""
+    blocks = re.findall(r"```sh\n(.*?)```", README + GUIDE, flags=re.S)
     lines = [line for block in blocks for line in block.splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("greffon ")]
 
@@ -32,8 +35,10 @@ def shorten(words: list[str]) -> list[str]:
         size = ["--batch-tokens", "200"] if "seq2seq" in words else ["--batch-size", "4"]
         vocabulary = [] if "--tokenizer" in words else ["--vocab-size", "400"]
         return [*words[:cut], *words[cut + 2 :], "--steps", "5", *vocabulary, *SMALL, *size]
-    if words[0] == "compare":
-        return [*words, "--seeds", "1"] if "--seeds" not in words else words
+    if words[0] in ("finetune", "compare") and "--epochs" not in words:
+        words = [*words, "--epochs", "3"]
+    if words[0] == "compare" and "--seeds" not in words:
+        words = [*words, "--seeds", "1"]
     return words
 
 
@@ -93,6 +98,16 @@ def assert_serves(words: list[str]) -> None:
         assert server.stderr.read().strip() == "stopped"
 
 
+def test_the_quick_start_has_five_commands() -> None:
+    first = next(block for block in re.findall(r"```sh\n(.*?)```", README, flags=re.S) if block.startswith("greffon "))
+    assert len(first.splitlines()) == 5
+    assert all(line.startswith("greffon ") for line in first.splitlines())
+
+
+def test_the_glossary_has_ten_words() -> None:
+    assert len(re.findall(r"^\| \*\*\w+\*\* \|", README, flags=re.M)) == 10
+
+
 def test_every_command_is_listed() -> None:
     listed = re.findall(r"^\| `greffon (\w+)", README, flags=re.M)
     assert sorted(listed) == sorted(COMMANDS)
@@ -100,4 +115,4 @@ def test_every_command_is_listed() -> None:
 
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (Path(__file__).parents[1] / target).exists(), target
+        assert (ROOT / target).exists(), target

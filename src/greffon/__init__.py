@@ -17,7 +17,9 @@ _HOME = {
     "finetune": "training.finetune",
     "compare": "comparison.compare",
     "demo": "cli.demos.reviews",
+    "demo_data": "cli.demos.reviews",
     "demo_translation": "cli.demos.translation",
+    "demo_translation_data": "cli.demos.translation",
     "evaluate": "inference.evaluate",
     "classify": "inference.classify",
     "generate": "inference.generate",
@@ -32,6 +34,7 @@ _HOME = {
     "translate_best": "inference.translate",
     "attention": "inference.attention",
     "draw": "plots",
+    "accuracy_figure": "comparison.figures",
     "mask_figure": "plots.masks",
     "positions_figure": "plots.positions",
     "attention_figure": "plots.attention",
@@ -72,9 +75,12 @@ __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
     from greffon.cli.demos.reviews import demo as demo
+    from greffon.cli.demos.reviews import demo_data as demo_data
     from greffon.cli.demos.translation import demo_translation as demo_translation
+    from greffon.cli.demos.translation import demo_translation_data as demo_translation_data
     from greffon.comparison.compare import Comparison as Comparison
     from greffon.comparison.compare import compare as compare
+    from greffon.comparison.figures import accuracy_figure as accuracy_figure
     from greffon.core.config import Graft as Graft
     from greffon.core.config import Masking as Masking
     from greffon.core.config import Recipe as Recipe

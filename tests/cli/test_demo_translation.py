@@ -8,7 +8,14 @@ import pytest
 from packages import needs
 
 from greffon.cli.demos import translation as translation_demo
-from greffon.cli.demos.translation import Budget, demo_translation, divide, prepare, sentence_pairs, skeleton
+from greffon.cli.demos.translation import (
+    Budget,
+    demo_translation,
+    demo_translation_data,
+    divide,
+    sentence_pairs,
+    skeleton,
+)
 from greffon.core.errors import UserError
 
 needs_data = needs("statcan-dialogue-dataset", "0.2.0")
@@ -55,7 +62,7 @@ def test_without_its_data_the_demo_says_what_to_install(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(importlib.metadata, "files", missing)
     with pytest.raises(UserError, match=r"pip install 'greffon\[demo\]'"):
-        prepare(tmp_path / "data")
+        demo_translation_data(tmp_path / "data")
 
 
 def test_another_file_under_the_same_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,12 +75,12 @@ def test_another_file_under_the_same_name_is_refused(tmp_path: Path, monkeypatch
     (tmp_path / "footnotes.json").write_text(json.dumps({}))
     monkeypatch.setattr(importlib.metadata, "files", lambda name: [File()])
     with pytest.raises(UserError, match=r"is not the file of statcan-dialogue-dataset 0\.2\.0"):
-        prepare(tmp_path / "data")
+        demo_translation_data(tmp_path / "data")
 
 
 @needs_data
 def test_the_demo_goes_from_pairs_to_a_score(tmp_path: Path) -> None:
-    data = prepare(tmp_path / "whole")
+    data = demo_translation_data(tmp_path / "whole")
     parts = {part: (data / f"{part}.en.txt").read_text().splitlines() for part in ("train", "valid", "test")}
     assert len(parts["train"]) > 15_000
     known = {skeleton(line) for line in parts["train"]}
@@ -85,6 +92,6 @@ def test_the_demo_goes_from_pairs_to_a_score(tmp_path: Path) -> None:
         (few / file.name).write_text("\n".join(lines[: 150 if "train" in file.name else 8]) + "\n", encoding="utf-8")
     small = Budget(vocab_size=600, body_steps=2, steps=2, batch_tokens=300)
     made = demo_translation(out=tmp_path / "demo", budget=small)
-    assert made.scores["n"] == 8
+    assert made.scores.n == 8
     assert len(made.examples) == 3
     assert made.run.finished

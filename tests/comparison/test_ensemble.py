@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from simulated import LABELS, simulated
 from sklearn.linear_model import LogisticRegression
 
-from greffon.comparison.ensemble import MOST, fit_ensemble
+from greffon.comparison.ensemble import MAX_WEIGHT, fit_ensemble
 
 
 def answers(rng, gold, classes, knowledge):
@@ -17,8 +17,8 @@ def answers(rng, gold, classes, knowledge):
 
 def loss(answers, weights, gold):
     logits = sum(w * np.log(np.array(a)) for w, a in zip(weights, answers, strict=True))
-    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return -np.log(chances[np.arange(len(gold)), gold]).mean()
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return -np.log(probabilities[np.arange(len(gold)), gold]).mean()
 
 
 @settings(max_examples=40, deadline=None)
@@ -29,7 +29,7 @@ def test_no_worse_on_validation_than_either_alone(seed, classes, one, other):
     valid = (answers(rng, gold, classes, one), answers(rng, gold, classes, other))
     labels = [str(i) for i in range(classes)]
     found = fit_ensemble(labels, valid, [str(i) for i in gold], valid)
-    assert all(0 <= weight <= MOST for weight in found.weights)
+    assert all(0 <= weight <= MAX_WEIGHT for weight in found.weights)
     reached = loss(valid, found.weights, gold)
     assert all(reached <= loss(valid, alone, gold) + 1e-6 for alone in ((1, 0), (0, 1), (0.5, 0.5), (1, 1)))
     # On the same texts it answers the same.
@@ -68,13 +68,13 @@ def test_a_class_that_was_never_learnt_weighs_for_nobody_and_is_never_right():
 
 
 def test_results_hold_the_arm_with_its_weights_and_its_differences():
-    results = simulated(tfidf=0.8, together={"pretrained": 0.95})
-    arm = results["arms"]["pretrained + tfidf"]
-    assert arm["kind"] == "together"
-    assert arm["test_accuracy"]["by_seed"] == pytest.approx([0.95] * 3)
-    assert arm["weights"] == [[0.5, 1.5]] * 3
-    assert (arm["curve"], arm["chosen_epoch"], arm["seconds"], arm["parameters"]) == ([], [], [], None)
-    assert {m["predicted"] for m in arm["mistakes"]} <= set(LABELS)
-    ends = results["differences"][-2:]
-    assert [(e["a"], e["b"]) for e in ends] == [("pretrained + tfidf", name) for name in ("tfidf", "pretrained")]
-    assert [e["mean"] for e in ends] == pytest.approx([0.15, 0.05])
+    results = simulated(tfidf=0.8, ensembles={"pretrained": 0.95})
+    arm = results.arms["ensemble"]
+    assert (arm.kind, arm.body) == ("ensemble", "pretrained")
+    assert arm.test_accuracy.by_seed == pytest.approx([0.95] * 3)
+    assert arm.weights == ((0.5, 1.5),) * 3
+    assert (arm.curve, arm.chosen_epoch, arm.seconds, arm.parameters) == ((), (), (), None)
+    assert {m.predicted for m in arm.mistakes} <= set(LABELS)
+    ends = results.differences[-2:]
+    assert [(e.a, e.b) for e in ends] == [("ensemble", name) for name in ("tfidf", "pretrained")]
+    assert [e.mean for e in ends] == pytest.approx([0.15, 0.05])

@@ -57,10 +57,10 @@ def test_confusion_shares_are_of_the_row():
 
 
 def test_forest_puts_zero_in_the_middle_and_the_edge_inside():
-    markup = forest(0.05, -0.1, 0.1, reach=0.1)
+    markup = forest(0.05, -0.1, 0.1, limit=0.1)
     assert 'x1="5.0" x2="145.0"' in markup
     assert 'cx="110.0"' in markup
-    assert 'cx="75"' in forest(0, 0, 0, reach=0)
+    assert 'cx="75"' in forest(0, 0, 0, limit=0)
 
 
 def test_picture_holds_four_versions_and_a_description():

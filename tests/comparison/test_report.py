@@ -1,20 +1,22 @@
-import json
+from dataclasses import replace
 
 import pytest
-from simulated import simulated
+from simulated import simulated, with_arm
 from test_html import parse
 
-from greffon.comparison.report import report, verdict
+from greffon.comparison.report import report
+from greffon.comparison.results import TimeToScratch
+from greffon.comparison.verdict import verdict
+from greffon.data.lint import Finding
 
 EVIL = "<script>alert('x')</script> & more"
 
 
 @pytest.fixture(scope="module")
 def results():
-    findings = [{"severity": "warning", "code": "shared-text", "message": "2 of the 200 texts <b>are</b> shared."}]
+    findings = (Finding("warning", "shared-text", "2 of the 200 texts <b>are</b> shared."),)
     texts = [f"{EVIL} {index} " + "long " * 100 for index in range(200)]
-    found = simulated(overlap=frozenset({0, 199}), texts=texts, findings=findings, files={"train": "a&b.csv"})
-    return json.loads(json.dumps(found))
+    return simulated(overlap=frozenset({0, 199}), texts=texts, findings=findings, files={"train": "a&b.csv"})
 
 
 @pytest.fixture(scope="module")
@@ -44,40 +46,40 @@ def test_texts_are_escaped_and_cut(markup, words):
 
 
 def test_verdict_comes_first(results, words):
-    assert results["verdict"] == verdict(results)
-    for sentence in results["verdict"].split(". ")[:2]:
+    assert results.verdict == verdict(results)
+    for sentence in results.verdict.split(". ")[:2]:
         assert sentence in words
     assert words.index("Pretraining helped") < words.index("The arms")
 
 
 def test_every_arm_with_its_numbers(results, words):
-    for arm in results["arms"].values():
-        low, high = arm["test_accuracy"]["interval"]
-        assert f"{100 * arm['test_accuracy']['mean']:.1f} %" in words
+    for arm in results.arms.values():
+        low, high = arm.test_accuracy.interval
+        assert f"{100 * arm.test_accuracy.mean:.1f} %" in words
         assert f"{100 * low:.1f} to {100 * high:.1f}" in words
-        assert f"{arm['macro_f1']:.3f}" in words
-        assert f"{100 * arm['without_overlap']:.1f} %" in words
+        assert f"{arm.macro_f1:.3f}" in words
+        assert f"{100 * arm.without_overlap:.1f} %" in words
     assert "988,402" in words
     assert "6, 6, 6" in words
     assert "13.5 s" in words
 
 
-def test_differences_reach_classes_and_mistakes(results, words):
-    for entry in results["differences"]:
-        assert f"+{100 * entry['mean']:.1f} points" in words
+def test_differences_time_to_scratch_classes_and_mistakes(results, words):
+    for entry in results.differences:
+        assert f"+{100 * entry.mean:.1f} points" in words
     assert "0.0001" in words
     assert "Scratch's best mean validation accuracy: scratch 79.0 %" in words
-    for score in results["arms"]["pretrained"]["per_class"].values():
-        assert f"{score['precision']:.3f} {score['recall']:.3f} {score['f1']:.3f} {score['support']}" in words
-    for row in results["arms"]["pretrained"]["confusion"]:
+    for score in results.arms["pretrained"].per_class.values():
+        assert f"{score.precision:.3f} {score.recall:.3f} {score.f1:.3f} {score.support}" in words
+    for row in results.arms["pretrained"].confusion:
         assert " ".join(str(count) for count in row) in words
-    mistake = results["arms"]["pretrained"]["mistakes"][0]
-    assert f"predicted {mistake['predicted']} ({100 * mistake['probability']:.1f} %" in words
+    mistake = results.arms["pretrained"].mistakes[0]
+    assert f"predicted {mistake.predicted} ({100 * mistake.probability:.1f} %" in words
 
 
 def test_data_and_method(words):
     assert "1,280 train, 320 valid, 200 test" in words
-    assert "2 of the 200 test texts also stand in train" in words
+    assert "2 of the 200 test texts are also in train" in words
     assert "2 of the 200 texts <b>are</b> shared." in words
     assert "chosen on validation, never on test" in words
     assert "resamples both the seeds and the test texts" in words
@@ -86,42 +88,40 @@ def test_data_and_method(words):
 
 
 def test_what_is_absent_is_left_out():
-    results = simulated({"pretrained": 0.6, "scratch": 0.8}, label_curve=False)
-    results["arms"]["pretrained"]["curve"] = results["arms"]["pretrained"]["curve"][:1]
-    results["reach"]["pretrained"] = None
-    results["baseline"] = None
-    markup = report(results)
+    results = simulated({"pretrained": 0.6, "scratch": 0.8}, train_sizes=False)
+    results = with_arm(results, "pretrained", curve=results.arms["pretrained"].curve[:1])
+    markup = report(replace(results, time_to_scratch={**results.time_to_scratch, "pretrained": None}, baseline=None))
     words = " ".join(parse(markup).words)
     assert markup.count("data:image/png;base64,") == 4
     assert "without shared texts" not in words
     assert "not reached" in words
-    assert "No test text stands in train." in words
+    assert "No test text is also in train." in words
     assert 'class="verdict below"' in markup
 
 
 def test_settings_are_told_as_a_person_would():
     results = simulated()
     training = {"muon_learning_rate": 0.001, "concat_embeddings": False, "pooling": "mean"}
-    results["settings"] |= {"runs": {"pretrained": "body"}, "columns": ["text", "label"], "training": training}
-    words = " ".join(parse(report(results)).words)
+    settings = replace(results.settings, runs={"pretrained": "body"}, columns=("text", "label"), training=training)
+    words = " ".join(parse(report(replace(results, settings=settings))).words)
     assert "runs pretrained body" in words
     assert "columns text, label" in words
     assert "muon learning rate 0.001 concat embeddings no pooling mean" in words
 
 
 def test_what_scratch_has_before_any_training_takes_no_time():
-    results = simulated()
-    results["reach"]["pretrained"] = {"epochs": 0, "seconds": 0.0}
-    assert "pretrained before any training –" in " ".join(parse(report(results)).words)
+    at_once = {"pretrained": TimeToScratch(epochs=0, seconds=0.0)}
+    words = " ".join(parse(report(replace(simulated(), time_to_scratch=at_once))).words)
+    assert "pretrained before any training –" in words
 
 
 def test_report_is_deterministic(results, markup):
     assert report(results) == markup
 
 
-def test_a_body_and_tfidf_together_are_an_arm_with_its_weights():
-    words = " ".join(parse(report(simulated(together={"pretrained": 0.93}))).words)
-    assert "pretrained + TF-IDF" in words
-    assert "(pretrained + TF-IDF) − TF-IDF" in words
-    assert "lowest loss on validation (pretrained + TF-IDF: body 0.50, TF-IDF 1.50, mean over the seeds)" in words
-    assert "summed, with weights" not in " ".join(parse(report(simulated())).words)
+def test_the_ensemble_is_an_arm_with_its_weights():
+    words = " ".join(parse(report(simulated(ensembles={"pretrained": 0.93}))).words)
+    assert "ensemble − TF-IDF" in words
+    assert "ensemble − pretrained" in words
+    assert "lowest loss on validation (ensemble: body 0.50, TF-IDF 1.50; means over the seeds)" in words
+    assert "Ensemble: " not in " ".join(parse(report(simulated())).words)

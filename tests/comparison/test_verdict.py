@@ -1,7 +1,14 @@
-import pytest
-from simulated import simulated
+from dataclasses import replace
 
+import pytest
+from simulated import simulated, with_arm
+
+from greffon.comparison.results import Accuracy, Results, ValidAccuracy
 from greffon.comparison.verdict import p_value, points, verdict
+
+
+def with_valid(results: Results, name: str, accuracy: float) -> Results:
+    return with_arm(results, name, valid_accuracy=ValidAccuracy(accuracy, (accuracy,)))
 
 
 def test_pretraining_helped_and_beats_tfidf():
@@ -19,12 +26,14 @@ def test_pretraining_could_not_be_told_apart():
 
 def test_a_small_p_beside_an_interval_around_zero_is_explained():
     results = simulated({"pretrained": 0.85, "scratch": 0.8}, tfidf=0.8)
-    entry = results["differences"][0]
-    assert (entry["a"], entry["b"]) == ("pretrained", "scratch")
-    entry |= {"interval": [-0.01, 0.11], "p": 0.004}
-    assert "95 % interval −1.0 to 11.0, p = 0.004 for these seeds alone, 3 seeds" in verdict(results)
-    entry |= {"interval": [0.01, 0.09]}
-    assert "p = 0.004, 3 seeds" in verdict(results)
+    entry, *others = results.differences
+    assert (entry.a, entry.b) == ("pretrained", "scratch")
+
+    def said(interval: tuple[float, float]) -> str:
+        return verdict(replace(results, differences=(replace(entry, interval=interval, p=0.004), *others)))
+
+    assert "95 % interval −1.0 to 11.0, p = 0.004 for these seeds alone, 3 seeds" in said((-0.01, 0.11))
+    assert "p = 0.004, 3 seeds" in said((0.01, 0.09))
 
 
 def test_pretraining_hurt_and_the_best_arm_is_scratch():
@@ -33,7 +42,7 @@ def test_pretraining_hurt_and_the_best_arm_is_scratch():
     assert "The best neural arm, scratch, beats TF-IDF" in said
 
 
-def test_the_yardstick_beats_both():
+def test_the_baseline_beats_both():
     said = verdict(simulated({"pretrained": 0.7, "scratch": 0.6}, tfidf=0.9))
     assert "TF-IDF + logistic regression beats both: use that (20.0 points above pretrained, the best on" in said
 
@@ -59,83 +68,76 @@ def test_equals_on_validation_are_called_so():
 
 
 def test_a_frozen_body_is_not_passed_over():
-    results = simulated({"pretrained": 0.7, "scratch": 0.6}, tfidf=0.9)
-    frozen = {**results["arms"]["tfidf"], "test_accuracy": {"mean": 0.925, "interval": [0.9, 0.95], "by_seed": [0.925]}}
+    results = simulated({"pretrained": 0.7, "scratch": 0.6}, tfidf=0.9, frozen={"pretrained": 0.925})
+    assert results.arms["frozen"].test_accuracy == Accuracy(
+        0.925, results.arms["frozen"].test_accuracy.interval, (0.925,)
+    )
+    results = with_valid(results, "tfidf", 0.9)
     for valid, told, advised in ((0.95, True, False), (0.69, False, True)):
-        results["arms"]["tfidf"]["valid_accuracy"] = {"mean": 0.9}
-        results["arms"]["frozen"] = {**frozen, "valid_accuracy": {"mean": valid}}
-        said = verdict(results)
+        said = verdict(with_valid(results, "frozen", valid))
         assert (
             "as good on validation as logistic regression on a frozen body (frozen: 95.0 % there, 92.5 %" in said
         ) == told
         assert ("TF-IDF + logistic regression beats both: use that" in said) == advised
 
 
-def test_a_body_and_tfidf_together_are_held_against_tfidf():
+def test_the_ensemble_is_compared_with_tfidf():
     arms = {"pretrained": 0.7, "scratch": 0.6}
-    said = verdict(simulated(arms, tfidf=0.8, together={"pretrained": 0.9}))
+    said = verdict(simulated(arms, tfidf=0.8, ensembles={"pretrained": 0.9}))
     assert "beats both (10.0 points above pretrained" in said, "no advice to use less than the best"
-    assert "Together, pretrained and TF-IDF beat TF-IDF alone: 90.0 %, +10.0 points (95 % interval " in said
-    said = verdict(simulated(arms, tfidf=0.8, together={"pretrained": 0.805}))
+    assert "The ensemble of pretrained and TF-IDF beats TF-IDF alone: 90.0 %, +10.0 points (95 % interval " in said
+    said = verdict(simulated(arms, tfidf=0.8, ensembles={"pretrained": 0.805}))
     assert "beats both: use that" in said
-    assert (
-        "Together, pretrained and TF-IDF cannot be told apart from TF-IDF alone: 80.5 %, +0.5 points (95 % interval −"
-        in said
-    )
-    said = verdict(simulated(arms, tfidf=0.8, together={"pretrained": 0.7}))
-    assert "Together, pretrained and TF-IDF fall behind TF-IDF alone: 70.0 %, −10.0 points" in said
-    assert "Together" not in verdict(simulated())
+    assert "The ensemble of pretrained and TF-IDF cannot be told apart from TF-IDF alone: 80.5 %, +0.5 points" in said
+    said = verdict(simulated(arms, tfidf=0.8, ensembles={"pretrained": 0.7}))
+    assert "The ensemble of pretrained and TF-IDF falls behind TF-IDF alone: 70.0 %, −10.0 points" in said
+    assert "ensemble" not in verdict(simulated())
 
 
-def test_a_body_without_a_say_is_no_second_result():
-    results = simulated(tfidf=0.8, together={"pretrained": 0.8})
-    results["arms"]["pretrained + tfidf"]["weights"] = [[0.0, 1.2]] * 3
-    assert "Together with TF-IDF, pretrained has no say: on validation it adds nothing to the words." in verdict(
-        results
-    )
+def test_a_body_with_weight_0_is_no_second_result():
+    results = simulated(tfidf=0.8, ensembles={"pretrained": 0.8})
+    said = verdict(with_arm(results, "ensemble", weights=((0.0, 1.2),) * 3))
+    assert "In the ensemble with TF-IDF, pretrained has weight 0: on validation it adds nothing to TF-IDF." in said
 
 
-def test_words_without_a_say_are_no_second_result_either():
-    results = simulated(tfidf=0.8, together={"pretrained": 0.9})
-    results["arms"]["pretrained + tfidf"]["weights"] = [[1.2, 0.0]] * 3
-    assert "Together with pretrained, TF-IDF has no say: on validation the words add nothing to the body." in verdict(
-        results
-    )
+def test_tfidf_with_weight_0_is_no_second_result_either():
+    results = simulated(tfidf=0.8, ensembles={"pretrained": 0.9})
+    said = verdict(with_arm(results, "ensemble", weights=((1.2, 0.0),) * 3))
+    assert "In the ensemble with pretrained, TF-IDF has weight 0: on validation it adds nothing to the body." in said
 
 
-def test_a_body_that_is_better_alone_is_not_hidden_by_both_together():
-    said = verdict(simulated({"pretrained": 0.95, "scratch": 0.6}, tfidf=0.8, together={"pretrained": 0.9}))
-    assert "beat TF-IDF alone: 90.0 %, +10.0 points (95 % interval " in said
+def test_a_body_that_is_better_alone_is_not_hidden_by_the_ensemble():
+    said = verdict(simulated({"pretrained": 0.95, "scratch": 0.6}, tfidf=0.8, ensembles={"pretrained": 0.9}))
+    assert "beats TF-IDF alone: 90.0 %, +10.0 points (95 % interval " in said
     assert "); pretrained alone has 95.0 %." in said
-    said = verdict(simulated({"pretrained": 0.85, "scratch": 0.6}, tfidf=0.8, together={"pretrained": 0.9}))
+    said = verdict(simulated({"pretrained": 0.85, "scratch": 0.6}, tfidf=0.8, ensembles={"pretrained": 0.9}))
     assert "alone has" not in said
 
 
 def test_a_head_that_stayed_untrained_is_told_of():
-    results = simulated()
-    results["arms"]["scratch"]["chosen_epoch"] = [0, 6, 0]
+    results = with_arm(simulated(), "scratch", chosen_epoch=(0, 6, 0))
     assert "No epoch of scratch was better than none with 2 of 3 seeds." in verdict(results)
     assert "better than none" not in verdict(simulated())
 
 
-def test_of_several_bodies_the_best_together_with_tfidf_is_told():
+def test_of_several_ensembles_the_best_is_told():
     arms = {"scratch": 0.6, "causal": 0.7, "masked": 0.75}
-    said = verdict(simulated(arms, tfidf=0.7, together={"causal": 0.9, "masked": 0.8}))
-    assert "Together, causal and TF-IDF beat" in said
-    assert "Together, masked" not in said
+    said = verdict(simulated(arms, tfidf=0.7, ensembles={"causal": 0.9, "masked": 0.8}))
+    assert "The ensemble of causal and TF-IDF beats" in said
+    assert "of masked" not in said
 
 
 def test_the_best_arm_is_chosen_on_validation_not_on_test():
     results = simulated({"pretrained": 0.9, "scratch": 0.8}, tfidf=0.7)
-    results["arms"]["scratch"]["valid_accuracy"]["mean"] = 0.99
-    assert "The best neural arm, scratch, beats TF-IDF + logistic regression by 10.0 points" in verdict(results)
+    said = verdict(with_valid(results, "scratch", 0.99))
+    assert "The best neural arm, scratch, beats TF-IDF + logistic regression by 10.0 points" in said
 
 
-def test_reserves_are_spoken_out():
+def test_caveats_are_told():
     said = verdict(simulated({"pretrained": 0.9, "scratch": 0.8}, seeds=1, overlap=frozenset({0, 1, 2, 199})))
     assert "With a single seed, the intervals cannot tell how much another seed would change." in said
     # 180 of 200 are right, among them three of the four that are left out: 177 of 196.
-    assert "Beware: 4 of the 200 test texts also stand in train; without them: pretrained 90.3 %" in said
+    assert "Beware: 4 of the 200 test texts are also in train; without them: pretrained 90.3 %" in said
     assert "seed," not in verdict(simulated(seeds=3))
     assert "Beware" not in verdict(simulated(seeds=3))
 
@@ -146,10 +148,10 @@ def test_arms_that_learnt_nothing_are_called_so():
     assert "commonest label" not in verdict(simulated())
 
 
-def test_without_a_yardstick_nothing_is_claimed_about_it():
+def test_without_a_baseline_nothing_is_claimed_about_it():
     results = simulated()
-    results["differences"] = [entry for entry in results["differences"] if entry["b"] == "scratch"]
-    assert "TF-IDF" not in verdict(results)
+    differences = tuple(entry for entry in results.differences if entry.b == "scratch")
+    assert "TF-IDF" not in verdict(replace(results, differences=differences))
 
 
 @pytest.mark.parametrize(

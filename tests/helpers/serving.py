@@ -46,7 +46,7 @@ class Address:
     @property
     def working(self) -> int:
         """How much model work it has, or has waiting."""
-        inside: int = self.server.config.app.state.workshop.inside
+        inside: int = self.server.config.app.state.pool.inside
         return inside
 
     def connect(self, sent: bytes = b"", timeout: float = 10) -> socket.socket:

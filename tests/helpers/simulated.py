@@ -1,19 +1,22 @@
-"""A simulated comparison: answers with a known share correct, without any model."""
+"""A simulated comparison: predictions with a known share correct, without any model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from greffon.comparison.assemble import Context, EpochScore, GoldTexts, Outcomes, SeedOutcome, assemble, score_size
 from greffon.comparison.baselines import Baseline
 from greffon.comparison.ensemble import Ensemble
-from greffon.comparison.results import EpochScore, SeedOutcome, assemble
+from greffon.comparison.names import MAJORITY, TFIDF, TFIDF_TITLE, frozen_name
+from greffon.comparison.results import DataSummary, Results, Settings
 
 LABELS = ("negative", "positive")
 
 
 def outcome(gold: Sequence[str], accuracy: float, seed: int, epochs: int = 6) -> SeedOutcome:
-    """A run whose first `accuracy` of the texts are right: seeds agree but for a rotation by one."""
+    """A training whose first `accuracy` of the texts are right: seeds agree but for a rotation by one."""
     n = len(gold)
     right = np.roll(np.arange(n) < round(accuracy * n), seed)
     other = dict(zip(LABELS, reversed(LABELS), strict=True))
@@ -28,6 +31,32 @@ def outcome(gold: Sequence[str], accuracy: float, seed: int, epochs: int = 6) ->
     return SeedOutcome(seed, curve, chosen, predictions, probabilities, 988_402, 12.5 + seed)
 
 
+def outcomes(
+    gold: Sequence[str],
+    arms: Mapping[str, float],
+    tfidf: float,
+    ensembles: Mapping[str, float],
+    frozen: Mapping[str, float],
+    seeds: int,
+) -> Outcomes:
+    """What arms with the given accuracies predict; `ensembles` and `frozen` are named by their bodies."""
+    return Outcomes(
+        neural={name: [outcome(gold, accuracy, seed) for seed in range(seeds)] for name, accuracy in arms.items()},
+        classical={
+            **{
+                frozen_name(name): baseline(frozen_name(name), 0.1, outcome(gold, accuracy, 0).predictions)
+                for name, accuracy in frozen.items()
+            },
+            TFIDF: baseline(TFIDF_TITLE, 3.0, outcome(gold, tfidf, 0).predictions),
+            MAJORITY: baseline("majority class", None, [LABELS[0]] * len(gold)),
+        },
+        ensembles={
+            name: [_ensemble(outcome(gold, accuracy, seed), accuracy) for seed in range(seeds)]
+            for name, accuracy in ensembles.items()
+        },
+    )
+
+
 def simulated(
     arms: Mapping[str, float] | None = None,
     tfidf: float = 0.7,
@@ -35,41 +64,48 @@ def simulated(
     seeds: int = 3,
     overlap: frozenset[int] = frozenset(),
     texts: Sequence[str] | None = None,
-    label_curve: bool = True,
-    together: Mapping[str, float] | None = None,
+    train_sizes: bool = True,
+    ensembles: Mapping[str, float] | None = None,
+    frozen: Mapping[str, float] | None = None,
     **data: Any,
-) -> dict[str, Any]:
+) -> Results:
     """Results as `compare` would write them, with the accuracies asked for."""
     arms = arms or {"pretrained": 0.9, "scratch": 0.8}
     gold = [LABELS[index % 2] for index in range(n)]
-    classical = {
-        "tfidf": _yardstick("TF-IDF + logistic regression", 3.0, outcome(gold, tfidf, 0).predictions),
-        "majority": _yardstick("majority class", None, [LABELS[0]] * n),
-    }
-    points = [{"labels": k, "mean": 0.6 + k / 10_000, "interval": [0.55, 0.9]} for k in (100, 400, 1600)]
+
+    def of(share: float) -> Outcomes:
+        """All arms, when only so much of what is above chance was learnt."""
+
+        def lower(accuracies: Mapping[str, float]) -> dict[str, float]:
+            return {name: 0.5 + share * (accuracy - 0.5) for name, accuracy in accuracies.items()}
+
+        words = 0.5 + share * (tfidf - 0.5)
+        return outcomes(gold, lower(arms), words, lower(ensembles or {}), lower(frozen or {}), seeds)
+
+    sizes = {100: 0.3, 400: 0.7, 1600: 1.0} if train_sizes else {}
     return assemble(
-        {name: [outcome(gold, accuracy, seed) for seed in range(seeds)] for name, accuracy in arms.items()},
-        classical,
-        gold,
-        list(texts or (f"text {index}" for index in range(n))),
-        LABELS,
-        set(overlap),
-        data={"train": 1280, "valid": 320, **data},
-        settings={"seeds": seeds, "epochs": 6},
-        versions={"greffon": "0.1.0"},
-        label_curve=dict.fromkeys([*arms, "tfidf", "majority"], points) if label_curve else None,
-        together={
-            name: [_both(outcome(gold, accuracy, seed), accuracy) for seed in range(seeds)]
-            for name, accuracy in (together or {}).items()
-        },
+        of(1.0),
+        GoldTexts(list(texts or (f"text {index}" for index in range(n))), gold, LABELS, overlap),
+        Context(
+            data=DataSummary(train=1280, valid=320, test=n, train_test_overlap=len(overlap), **data),
+            settings=Settings(seeds=seeds, epochs=6),
+            versions={"greffon": "0.1.0"},
+            train_sizes=tuple(score_size(of(share), gold, size) for size, share in sizes.items()),
+        ),
     )
 
 
-def _both(found: SeedOutcome, valid: float) -> Ensemble:
-    """The same answers, given together with TF-IDF."""
+def _ensemble(found: SeedOutcome, valid: float) -> Ensemble:
+    """The same predictions, made by an ensemble."""
     return Ensemble((0.5, 1.5), valid, found.predictions, found.probabilities)
 
 
-def _yardstick(name: str, c: float | None, predictions: list[str]) -> Baseline:
+def baseline(name: str, c: float | None, predictions: list[str]) -> Baseline:
+    """A classical arm with the given predictions."""
     n = len(predictions)
     return Baseline(name, c, 0.68, predictions, [[0.7, 0.3]] * n, list(LABELS), 1.5, [])
+
+
+def with_arm(results: Results, name: str, **changes: Any) -> Results:
+    """The same results, with other fields of one arm."""
+    return replace(results, arms={**results.arms, name: replace(results.arms[name], **changes)})

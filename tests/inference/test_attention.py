@@ -127,5 +127,5 @@ def test_what_is_not_there_is_said_with_the_valid_range(tiny: TinyRuns) -> None:
         greffon.attention(tiny.causal, "le chat " * 60)
     with pytest.raises(UserError, match=r"the translation has \d+ tokens, and .* reads 1 to 31"):
         greffon.attention(tiny.translator, "two", "deux " * 60)
-    with pytest.raises(UserError, match="an empty text"):
+    with pytest.raises(UserError, match="the text is empty"):
         greffon.attention(tiny.causal, " ")

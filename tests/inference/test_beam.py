@@ -11,7 +11,7 @@ import torch
 from greffon.core.config import Shape
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
-from greffon.inference.beam import Hypothesis, Search, Vocabulary, search_all, search_batch
+from greffon.inference.beam import Hypothesis, Search, Vocabulary, _batches, search_all, search_batch
 from greffon.nn.attention import Attention, watching
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
@@ -223,3 +223,10 @@ def test_scores_are_ordered() -> None:
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
     assert len({tuple(h.tokens) for h in found}) == 5
     assert isinstance(found[0], Hypothesis)
+
+
+def test_sentences_of_similar_length_share_a_batch_as_far_as_its_tokens_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("greffon.inference.beam.BATCH_TOKENS", 24)
+    assert list(_batches([5, 2, 4, 2, 3], beam=2)) == [[1, 3, 4], [2, 0]]  # 4 × 4 tokens for 2 beams would be 32
+    assert list(_batches([4, 4, 4], beam=2)) == [[0, 1, 2]]  # exactly 24
+    assert list(_batches([100, 1], beam=1)) == [[1], [0]]  # a sentence that is too long stands alone

@@ -10,13 +10,13 @@ GUESSES = [line.replace("Wiese", "Straße") if i % 3 else line for i, line in en
 
 def test_scores_are_sacrebleus() -> None:
     scores = translation_scores(GUESSES, REFERENCES)
-    assert scores["bleu"] == bleu(GUESSES, REFERENCES) == sacrebleu.corpus_bleu(GUESSES, [REFERENCES]).score
-    assert scores["chrf"] == sacrebleu.corpus_chrf(GUESSES, [REFERENCES]).score
-    assert "tok:13a" in scores["signature"]
-    assert "case:mixed" in scores["signature"]
-    assert scores["n"] == 60
-    low, high = scores["bleu_interval"]
-    assert 0 < low < scores["bleu"] < high < 100
+    assert scores.bleu == bleu(GUESSES, REFERENCES) == sacrebleu.corpus_bleu(GUESSES, [REFERENCES]).score
+    assert scores.chrf == sacrebleu.corpus_chrf(GUESSES, [REFERENCES]).score
+    assert "tok:13a" in scores.signature
+    assert "case:mixed" in scores.signature
+    assert scores.n == 60
+    low, high = scores.bleu_interval
+    assert 0 < low < scores.bleu < high < 100
 
 
 def test_the_interval_of_poor_translations_is_smoothed_as_their_score_is() -> None:

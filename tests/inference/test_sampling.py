@@ -144,3 +144,21 @@ def test_a_packed_model_writes_the_same(sampling: Sampling, monkeypatch: pytest.
     other.prepack()
     assert generate(other, PROMPTS, 20, sampling) == generate(model, PROMPTS, 20, sampling)
     assert generate(other, PROMPTS[:1], 20, sampling) == generate(model, PROMPTS[:1], 20, sampling)
+
+
+def test_one_candidate_is_the_likeliest() -> None:
+    logits = torch.tensor([[0.5, 2.0, 1.0], [3.0, 0.0, 1.0]])
+    tokens, shares = candidates(logits, Sampling(1.0, top_k=1, top_p=1.0))
+    assert tokens.tolist() == [[1], [0]]
+    assert shares.tolist() == [[1.0], [1.0]]
+
+
+def test_beyond_the_context_the_later_half_is_read_again() -> None:
+    model = make()
+    read = [1, *range(3, 3 + SHAPE.context)]  # one token more than the context holds
+    reader = Reader(model, [read], padding=0)
+    with torch.no_grad():
+        expected = model(torch.tensor([read[-SHAPE.context // 2 :]]))[0, -1]
+        torch.testing.assert_close(reader.logits()[0], expected, atol=1e-5, rtol=1e-4)
+        whole = Reader(model, [read[:-1]], padding=0)
+        torch.testing.assert_close(whole.logits()[0], model(torch.tensor([read[:-1]]))[0, -1], atol=1e-5, rtol=1e-4)

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from greffon.nn import cross_entropy
-from greffon.nn.cross_entropy import MicroBatch, summed_cross_entropy
+from greffon.nn.cross_entropy import HeadGradients, MicroBatch, summed_cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -55,7 +55,7 @@ def test_blocks_and_padded_rows_change_no_bit(rows: int, smoothing: float, monke
 
 
 @pytest.mark.parametrize("has_bias", [True, False])
-def test_turns_of_a_step_hand_over_one_gradient(has_bias: bool) -> None:
+def test_micro_batches_of_a_step_hand_over_one_gradient(has_bias: bool) -> None:
     torch.manual_seed(0)
     hidden, targets = torch.randn(30, 8), torch.randint(100, (30,))
     weight, bias = torch.randn(100, 8, requires_grad=True), torch.randn(100, requires_grad=True)
@@ -66,17 +66,19 @@ def test_turns_of_a_step_hand_over_one_gradient(has_bias: bool) -> None:
         weight.grad = bias.grad = None
         parts = list(zip(hidden.split(cuts), targets.split(cuts), strict=True))
         grads = []
+        sums = HeadGradients()
         for i, (part, wanted) in enumerate(parts):
-            assert weight.grad is None, "the gradient comes with the last turn"
+            assert weight.grad is None, "the gradient comes with the last micro-batch"
             own = part.clone().requires_grad_()
-            (summed_cross_entropy(own, weight, offset, wanted, 0.0, MicroBatch(i, len(parts))) / 30).backward()
+            micro_batch = MicroBatch(sums, is_last=i + 1 == len(parts))
+            (summed_cross_entropy(own, weight, offset, wanted, 0.0, micro_batch) / 30).backward()
             grads.append(own.grad)
+        assert sums.weight is None, "what is handed over is not kept"
         return [torch.cat(grads), *(leaf.grad for leaf in leaves)]
 
     whole = step([30])
-    summed_cross_entropy(
-        hidden, weight, offset, targets, 0.0, MicroBatch(0, 3)
-    ).backward()  # a step that was broken off
+    broken_off = MicroBatch(HeadGradients(), is_last=False)
+    summed_cross_entropy(hidden, weight, offset, targets, 0.0, broken_off).backward()
     for one, other in zip(whole, step([7, 20, 3]), strict=True):
         torch.testing.assert_close(one, other)
 

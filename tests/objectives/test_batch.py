@@ -1,6 +1,6 @@
 """A batch that several processes share: every row goes to one of them, with all that belongs to it."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import torch
@@ -62,3 +62,29 @@ def test_pieces_are_rows_of_the_batch_none_of_them_idle(kind: str, rows: int, mo
     assert torch.equal(torch.cat([piece.tokens for piece in pieces]), batch.tokens)
     assert torch.equal(torch.cat([piece.targets for piece in pieces]), batch.targets)
     assert sum(piece.count for piece in pieces) == batch.count
+
+
+def test_an_idle_process_reads_one_row_and_counts_no_bytes() -> None:
+    batch = replace(make("masked", 2, 0), bytes=50)
+    parts = [batch.part(i, 3) for i in range(3)]
+    assert [len(part.tokens) for part in parts] == [1, 1, 1]
+    assert [part.bytes for part in parts] == [0, 0, 0]
+    for part in parts:
+        assert part.pairs is not None
+        assert part.pairs.segments.shape == part.tokens.shape
+
+
+def test_a_batch_is_cut_into_as_many_pieces_as_its_targets_need() -> None:
+    batch = make("classify", 6, 0)
+    assert [len(piece.tokens) for piece in batch.pieces(6)] == [6]
+    assert [len(piece.tokens) for piece in batch.pieces(5)] == [3, 3]
+    assert [len(piece.tokens) for piece in batch.pieces(2)] == [2, 2, 2]
+    assert [len(piece.tokens) for piece in batch.pieces(1)] == [1] * 6
+
+
+def test_pairs_move_to_a_device_with_their_batch() -> None:
+    batch = make("masked", 2, 0)
+    moved = batch.to(torch.device("meta"))
+    assert moved.pairs is not None
+    assert {moved.tokens.device.type, moved.pairs.segments.device.type, moved.pairs.targets.device.type} == {"meta"}
+    assert batch.to(torch.device("cpu")) is batch

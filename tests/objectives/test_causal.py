@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given
@@ -35,9 +36,11 @@ def test_targets_are_the_next_tokens_of_the_same_document(documents: list[list[i
     assert batch.bytes == int(real.sum())  # byte_lengths is the identity here
 
 
-def test_loss_is_that_of_each_document_alone() -> None:
+@pytest.mark.parametrize("positions", ["rotary", "sinusoidal"])
+def test_loss_is_that_of_each_document_alone(positions: str) -> None:
     torch.manual_seed(0)
-    body = Decoder(Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=12), 40)
+    shape = Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=12, positions=positions)
+    body = Decoder(shape, 40)
     model = Model(body, VocabularyHead(16, 40))
     documents = [[5, 6, 7], [8], [9, 10]]
     packed = CAUSAL.score(model, CAUSAL.batch([window(*documents)]))

@@ -1,5 +1,6 @@
 """What is hidden, what is asked, and that no document sees another."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -231,3 +232,44 @@ def test_the_gist_of_a_document_is_told_from_its_own_mean_alone() -> None:
 def test_impossible_rates_are_refused(rate: float) -> None:
     with pytest.raises(UserError, match="mask_rate"):
         Masking(mask_rate=rate)
+
+
+def test_an_absolute_position_counts_from_the_start_of_its_document() -> None:
+    random = generator(3, "text")
+    torch.manual_seed(0)
+    body = Encoder(replace(SHAPE, positions="sinusoidal"), VOCABULARY)
+    net, objective = Model(body, VocabularyHead(16, VOCABULARY)).eval(), masked(0.9)
+    batch = objective.batch([window(random, 6, 9)], random)
+    second = batch.document_ids[0] == batch.document_ids.max()
+    assert second.sum() == 11  # its tokens between [CLS] and [SEP]
+    alone = F.cross_entropy(
+        net(batch.tokens[:, second])[0], batch.targets[0, second], ignore_index=IGNORE, reduction="sum"
+    )
+    first = replace(batch, targets=batch.targets.masked_fill(~second, IGNORE), count=1)
+    torch.testing.assert_close(objective.score(net, first).loss, alone, atol=1e-4, rtol=1e-5)
+
+
+def test_pairs_of_later_rows_are_found_where_they_stand() -> None:
+    random = generator(6, "text")
+    net, objective = model(pairs=True), masked(0.3)
+    row = [Pair(random.integers(6, 60, 5), random.integers(6, 60, 4), True)]
+    # Cut after the first [SEP], the second pair of a row has lost its second text and says nothing.
+    cut = Pair(random.integers(6, 60, 7), row[0].second, True)
+    full = [Pair(random.integers(6, 60, 9), random.integers(6, 60, 3), False), cut]
+    batch = objective.pair_batch([row, row, full], random)
+    assert batch.pairs is not None
+    assert batch.pairs.places.tolist() == [0, LENGTH, 2 * LENGTH]
+    assert batch.pairs.targets.tolist() == [1, 1, 0]
+    score = objective.score(net, batch)
+    assert score.auxiliary is not None
+    assert score.auxiliary.names == ("token_loss", "pair_loss")
+    with torch.no_grad():
+        hidden = net.body(batch.tokens, batch.document_ids, batch.positions, batch.pairs.segments)
+        guesses = net.head.pair(hidden[:, 0]).argmax(dim=1)
+    assert score.auxiliary.right == int((guesses == batch.pairs.targets).sum())
+
+
+def test_whole_words_only_where_asked_for() -> None:
+    tokenizer = Tokenizer.train(["un petit texte pour apprendre des mots entiers"] * 3, 280)
+    assert Masked.over(tokenizer, LENGTH, Masking()).words is None
+    assert Masked.over(tokenizer, LENGTH, Masking(whole_word_masking=True)).words is not None

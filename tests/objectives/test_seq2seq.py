@@ -23,7 +23,7 @@ def test_a_batch_shows_each_target_what_came_before_it() -> None:
     assert batch.source_document_ids.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
     assert batch.tokens.tolist() == [[1, 8, 2, 0], [1, 10, 11, 12]]  # what follows an end predicts nothing
     assert batch.targets.tolist() == [[8, 2, -100, -100], [10, 11, 12, 2]]
-    assert (batch.count, batch.bytes, batch.places, batch.padded) == (6, 18, 16, 4)
+    assert (batch.count, batch.bytes, batch.num_positions, batch.padded) == (6, 18, 16, 4)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -54,4 +54,4 @@ def test_a_batch_moves_with_its_source() -> None:
     moved = batch.to(torch.device("meta"))
     tensors = (moved.tokens, moved.document_ids, moved.targets, moved.source, moved.source_document_ids)
     assert [tensor.device.type for tensor in tensors] == ["meta"] * 5
-    assert (moved.count, moved.places) == (batch.count, batch.places)
+    assert (moved.count, moved.num_positions) == (batch.count, batch.num_positions)

@@ -142,7 +142,7 @@ def test_heads_are_small_multiples_of_the_real_weights(tiny: TinyRuns) -> None:
 def test_a_translators_figure_has_both_texts(tiny: TinyRuns) -> None:
     words = words_of(greffon.attention_figure(tiny.translator, "two red dog", "deux rouge", layer=1, head=1))
     assert words.count("</s>") == 2
-    assert any("the target on the source" in word for word in words)
+    assert any("target to source" in word for word in words)
 
 
 @pytest.mark.parametrize(("queries", "keys", "layers", "heads"), [(2, 2, 1, 1), (3, 60, 2, 4), (90, 90, 1, 2)])

@@ -28,7 +28,7 @@ from greffon.nn.build import make_model
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
 from greffon.training.optim import make_optimizers, state_tensors
-from greffon.training.trainer import _restore, _Standing, environment
+from greffon.training.trainer import TrainingState, _restore, environment
 
 HANG_SECONDS = 600.0  # of a machine that may be busy with other things
 LARGEST_MESSAGE = 4000
@@ -137,8 +137,8 @@ def targets(folder: Path) -> dict[str, Target]:
     right = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
     tensors = {f"model/{name}": tensor for name, tensor in right.items()}
     tensors |= {f"optimizer/{name}": t for name, t in state_tensors(model, optimizers).items()}
-    standing = asdict(replace(_Standing(), step=3, best={"loss": 1.5, "step": 3}))
-    run.save_checkpoint(3, tensors, {**standing, "data": "x", "environment": environment()})
+    state = asdict(replace(TrainingState(), step=3, best={"loss": 1.5, "step": 3}))
+    run.save_checkpoint(3, tensors, {**state, "data": "x", "environment": environment()})
     checkpoint = next((run.path / "checkpoints").iterdir())
 
     def same(found: torch.nn.Module) -> None:

@@ -29,7 +29,7 @@ FORKS.set_forkserver_preload(["greffon.training.pretrain", "greffon.training.fin
 PLACES = {
     "save": ("greffon.runs.run", "Run.save_checkpoint"),
     "weights": ("greffon.runs.run", "Run.save_model"),
-    "evaluation": ("greffon.training.trainer", "_evaluate"),
+    "evaluation": ("greffon.training.trainer", "_Trainer.evaluate"),
     "tokenizer": ("greffon.training.trainer", "prepare_tokenizer"),
 }
 TINY = [
@@ -292,7 +292,7 @@ def fingerprint(run: Run) -> dict[str, Any]:
         "losses": {e["step"]: e["loss"].hex() for e in metrics if "loss" in e},
         "scores": {e["step"]: {k: v.hex() for k, v in e["valid"].items()} for e in metrics if "valid" in e},
         "weights": hashlib.sha256((run.path / "model.safetensors").read_bytes()).hexdigest(),
-        "checkpoint": {name: state.get(name) for name in ("step", "sha256", "best", "stale", "data", "health")},
+        "checkpoint": {name: state.get(name) for name in ("step", "sha256", "best", "stale", "data", "spikes")},
         "finished": run.finished,
     }
 

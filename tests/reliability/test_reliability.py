@@ -32,7 +32,7 @@ def test_a_checkpoint_knows_where_training_stands_and_on_what_data(corpus: Path,
     assert state["best"]["step"] == run.scores["step"]
     assert state["data"] == run.recipe.data.digest
     assert state["stale"] in range(9)
-    assert state["health"]["learned"] == 12
+    assert state["spikes"]["learned"] == 12
     names = {key.partition("/")[0] for key in run.load_checkpoint()[1]}
     assert names == {"model", "optimizer"}
 
@@ -46,7 +46,7 @@ def test_what_changed_is_said_before_it_goes_on(corpus: Path, tmp_path: Path) ->
     folder = next((run.path / "checkpoints").iterdir())
     state = json.loads((folder / "state.json").read_text())
     state["environment"] |= {"torch version": "1.0", "threads": 64}
-    from greffon.runs.run import sealed
+    from greffon.runs.checkpoints import sealed
 
     (folder / "state.json").write_text(json.dumps(sealed(state)))
     with pytest.warns(UserWarning, match="results may differ") as said:
@@ -113,6 +113,7 @@ def test_any_step_is_found_at_once(corpus: Path, tmp_path: Path) -> None:
 def test_weights_can_be_checked_at_every_moment_of_their_replacement(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from greffon.core import files
     from greffon.runs import run as module
 
     run = pretrain(corpus, tmp_path / "run", steps=1)
@@ -132,12 +133,14 @@ def test_weights_can_be_checked_at_every_moment_of_their_replacement(
             write(path, content)
 
         copy = Run.open(shutil.copytree(run.path, tmp_path / f"copy{survived}"))
-        monkeypatch.setattr(module, "write_atomically", dying)
+        for writer in (files, module):  # of JSON, and of weights
+            monkeypatch.setattr(writer, "write_atomically", dying)
         try:
             copy.save_model(fresh, {"loss": 0.5, "step": 9})
         except Crash:
             assert survived < 3
-        monkeypatch.setattr(module, "write_atomically", write)
+        for writer in (files, module):
+            monkeypatch.setattr(writer, "write_atomically", write)
         again = Run.open(copy.path)
         wanted = {"loss": 0.5, "step": 9} if survived > 1 else old
         assert again.scores == wanted

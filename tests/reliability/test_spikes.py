@@ -16,7 +16,7 @@ import greffon
 from greffon.core.errors import UserError
 from greffon.runs.run import Run
 from greffon.training.loop import fit
-from greffon.training.spikes import IN_A_ROW, KNOWN, SpikeDetector
+from greffon.training.spikes import MAX_SKIPPED_IN_A_ROW, MIN_HISTORY, SpikeDetector
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def test_steps_that_go_wrong_are_skipped_logged_and_counted(
     assert re.search(r"its loss is \d.*, usual is ", skipped[25])
     assert "inf" in skipped[26]
     assert run.finished
-    assert run.checkpoint_state["health"]["skipped"] == 3
+    assert run.checkpoint_state["spikes"]["skipped"] == 3
     assert all(torch.isfinite(p).all() for p in run.load_model().parameters())
     assert all(line == json.dumps(json.loads(line)) and "NaN" not in line for line in lines_of(run))
     with poisoned(bad), crash_inside(28):
@@ -63,7 +63,7 @@ def test_steps_that_go_wrong_are_skipped_logged_and_counted(
     with poisoned(bad):
         again = greffon.resume(tmp_path / "cut", quiet=True)
     assert weights(again) == weights(run)
-    assert again.checkpoint_state["health"] == run.checkpoint_state["health"]
+    assert again.checkpoint_state["spikes"] == run.checkpoint_state["spikes"]
 
 
 def lines_of(run: Run) -> list[str]:
@@ -94,7 +94,7 @@ def test_many_in_a_row_stop_at_the_last_good_checkpoint(corpus: Path, tmp_path: 
     with poisoned(bad), pytest.raises(UserError, match="diverged") as caught:
         pretrain(corpus, tmp_path / "run", steps=40, evaluate_every=4)
     said = str(caught.value)
-    assert f"{IN_A_ROW} steps in a row" in said
+    assert f"{MAX_SKIPPED_IN_A_ROW} steps in a row" in said
     assert "its last good checkpoint, step 8" in said
     assert "lower --learning-rate" in said
     run = Run.open(tmp_path / "run")
@@ -107,15 +107,15 @@ def test_many_in_a_row_stop_at_the_last_good_checkpoint(corpus: Path, tmp_path: 
 def test_hard_texts_are_no_spikes_and_spikes_can_be_allowed() -> None:
     training = greffon.Training()
     for factor, skipped in ((4.0, False), (6.0, True)):
-        health = SpikeDetector()
-        for _ in range(KNOWN):
-            assert health.judge(2.0, 0.5, training) == ""
-        assert bool(health.judge(factor * 2.0, 0.5, training)) is skipped
-        assert bool(health.judge(2.0, factor * 100 * training.max_grad_norm, training)) is skipped
-        assert health.judge(factor * 2.0, 1e9, replace(training, skip_loss_spikes=0.0)) == ""
+        spikes = SpikeDetector()
+        for _ in range(MIN_HISTORY):
+            assert spikes.judge(2.0, 0.5, training) == ""
+        assert bool(spikes.judge(factor * 2.0, 0.5, training)) is skipped
+        assert bool(spikes.judge(2.0, factor * 100 * training.max_grad_norm, training)) is skipped
+        assert spikes.judge(factor * 2.0, 1e9, replace(training, skip_loss_spikes=0.0)) == ""
     easy = SpikeDetector()
     for _ in range(50):
         easy.judge(1e-4, 1e-4, training)
     assert easy.judge(3.0, 50.0, training) == ""  # one hard text among easy ones
-    with pytest.raises(UserError, match=r"spike is 0\.5"):
+    with pytest.raises(UserError, match=r"skip_loss_spikes is 0\.5"):
         greffon.Training(skip_loss_spikes=0.5)

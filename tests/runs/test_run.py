@@ -11,11 +11,17 @@ from safetensors.torch import load_file
 from greffon.core.config import Data, Recipe, Shape, Training
 from greffon.core.errors import UserError
 from greffon.nn.build import make_model
+from greffon.runs.checkpoints import StepName
 from greffon.runs.create import room_for
 from greffon.runs.run import Run
 
 RECIPE = Recipe(
-    "causal", "compact", Shape(layers=1, hidden_size=8, heads=2, intermediate_size=8, context=16), Training(steps=5), Data(), 30
+    "causal",
+    "compact",
+    Shape(layers=1, hidden_size=8, heads=2, intermediate_size=8, context=16),
+    Training(steps=5),
+    Data(),
+    30,
 )
 
 
@@ -111,6 +117,36 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     (run.path / "recipe.json").write_text(json.dumps(recipe))
     with pytest.raises(UserError, match=r"body\.embedding\.weight is \(30, 8\), the recipe says \(30, 12\)"):
         Run.open(run.path).load_model()
+
+
+def test_a_run_of_another_version_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    old = {
+        "objective": "causal",
+        "preset": "compact",
+        "shape": {"layers": 1, "width": 8, "heads": 2, "feed_forward": 16, "context": 8, "tied": True},
+        "training": {"steps": 10, "rows": 4, "rate": 0.003, "optimiser": "muon"},
+        "data": {"train": ["corpus.txt"]},
+        "vocabulary": 30,
+    }
+    (tmp_path / "recipe.json").write_text(json.dumps(old))
+    with pytest.raises(UserError) as caught:
+        Run.open(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} was written by an earlier version of Greffon, whose recipes had other names; "
+        "train it again with this version, or use the version that made it"
+    )
+    (tmp_path / "recipe.json").write_text(json.dumps(old | {"format": 99}))
+    with pytest.raises(UserError, match="was written by another version of Greffon"):
+        Run.open(tmp_path)
+
+
+def test_checkpoint_names_are_read_and_ordered_by_age() -> None:
+    names = ["step-000000009", "step-000000012", "step-000000012.2", "step-000000012.10", "step-1000000000"]
+    parsed = [StepName.parse(name) for name in names]
+    assert [str(name) for name in parsed] == names
+    assert sorted(parsed) == parsed
+    for other in ("step-12", ".step-000000012.1.part", "step-000000012.", "step-000000012.x", "manifest"):
+        assert StepName.parse(other) is None
 
 
 def test_no_run_is_told_apart_from_nothing(tmp_path: Path) -> None:

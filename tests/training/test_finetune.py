@@ -20,8 +20,8 @@ import torch
 
 import greffon
 from greffon.cli import run as command
-from greffon.comparison.arms import trained_by
-from greffon.comparison.compare import name_sources, scratches
+from greffon.comparison.arms import reported_settings
+from greffon.comparison.study import name_sources, scratches
 from greffon.core.config import Data, Training
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
@@ -108,9 +108,9 @@ def test_finetuning_learns_and_the_run_can_be_used(
     assert len(curve) == 9  # epoch 0 and eight more
     assert run.scores["accuracy"] == max(curve)
     scores = greffon.evaluate(run, data / "test.csv")
-    assert set(scores) == {"accuracy", "interval", "macro_f1", "n", "labels", "confusion"}
-    assert scores["n"] == 60 == sum(map(sum, scores["confusion"]))
-    assert scores["interval"][0] <= scores["accuracy"] <= scores["interval"][1]
+    assert set(scores.to_json()) == {"accuracy", "interval", "macro_f1", "n", "labels", "confusion"}
+    assert scores.n == 60 == sum(map(sum, scores.confusion))
+    assert scores.interval[0] <= scores.accuracy <= scores.interval[1]
     good, bad = greffon.classify(run, ["Le livre est superbe", "Le livre est ennuyeux"])
     assert (good.label, bad.label) == ("positif", "négatif")
     assert sum(good.probabilities.values()) == pytest.approx(1)
@@ -136,7 +136,7 @@ def test_whole_numbers_classify_nearly_the_same(
     alone = np.concatenate([probabilities(run, [example], int8=True) for example in examples[:10]])
     np.testing.assert_allclose(rounded[:10], alone, atol=1e-4)
     assert np.array_equal(probabilities(run, examples), exact)  # the model that is kept in full is another one
-    scores = [greffon.evaluate(run, data / "test.csv", int8=int8)["accuracy"] for int8 in (False, True)]
+    scores = [greffon.evaluate(run, data / "test.csv", int8=int8).accuracy for int8 in (False, True)]
     assert scores[0] == pytest.approx(scores[1], abs=0.05)
     capsys.readouterr()
     command(["classify", str(run.path), "Le livre est superbe", "--int8", "--json"])
@@ -157,7 +157,7 @@ def test_a_frozen_body_does_not_change(body: Run, data: Path, tmp_path: Path) ->
 
 def test_a_training_is_told_by_what_was_asked_for_and_what_counts(body: Run, data: Path, tmp_path: Path) -> None:
     recipe = finetune(body, data, tmp_path / "run", epochs=1, layer_decay=0.5).recipe
-    told = trained_by(recipe, ["layer_decay"])
+    told = reported_settings(recipe, ["layer_decay"])
     assert (told["layer_decay"], told["optimizer"], told["pooling"]) == (0.5, "adamw", "mean-max")
     assert "muon_learning_rate" not in told  # Muon's, which was not used
     assert "seed" not in told
@@ -258,7 +258,7 @@ def test_what_cannot_change_is_refused(body: Run, data: Path, tmp_path: Path) ->
         finetune(run, data, tmp_path / "d")
 
 
-@pytest.mark.parametrize("name", ["tfidf", "scratch two", "frozen body", "masked + tfidf"])
+@pytest.mark.parametrize("name", ["tfidf", "scratch two", "frozen body", "ensemble", "ensemble masked"])
 def test_among_several_runs_none_has_the_name_of_another_arm(body: Run, tmp_path: Path, name: str) -> None:
     taken = Run.open(shutil.copytree(body.path, tmp_path / name))
     assert list(name_sources([taken])) == ["pretrained"]
@@ -283,7 +283,7 @@ def test_compare_reports_and_does_not_train_twice(
 
     made = compare()
     results = json.loads((made.path / "results.json").read_text())
-    assert set(results["arms"]) == {"scratch", "pretrained", "pretrained + tfidf", "frozen", "tfidf", "majority"}
+    assert set(results["arms"]) == {"scratch", "pretrained", "ensemble", "frozen", "tfidf", "majority"}
     for name in ("scratch", "pretrained"):
         arm = results["arms"][name]
         assert [point["epoch"] for point in arm["curve"]] == [0, 1, 2]
@@ -292,14 +292,15 @@ def test_compare_reports_and_does_not_train_twice(
         assert low <= arm["test_accuracy"]["mean"] <= high
     assert results["arms"]["majority"]["test_accuracy"]["mean"] == 0.5
     assert results["data"]["train"] + results["data"]["valid"] == 80
-    for name in ("pretrained", "pretrained + tfidf"):
-        assert [point["labels"] for point in results["label_curve"][name]] == [20, 64]
-        assert results["label_curve"][name][-1]["mean"] == results["arms"][name]["test_accuracy"]["mean"]
+    assert [entry["size"] for entry in results["train_sizes"]] == [20, 64]
+    for name in results["arms"]:
+        whole, reached = results["train_sizes"][-1]["arms"][name], results["arms"][name]["test_accuracy"]
+        assert (whole["mean"], whole["interval"], whole["by_draw"]) == tuple(reached.values())
     pair = next(d for d in results["differences"] if (d["a"], d["b"]) == ("pretrained", "scratch"))
     means = [results["arms"][name]["test_accuracy"]["mean"] for name in ("pretrained", "scratch")]
     assert pair["mean"] == pytest.approx(means[0] - means[1])
     assert results["verdict"].split()[0] in ("Pretraining", "TF-IDF")
-    for name in ("report.html", "accuracy.png", "labels.png"):
+    for name in ("report.html", "accuracy.png", "train_sizes.png"):
         assert (made.path / name).stat().st_size > 1000
     recorded = {
         seed: run_accuracy(made.path / "arms" / "pretrained" / f"seed-{seed}", data / "test.csv") for seed in range(2)
@@ -309,25 +310,27 @@ def test_compare_reports_and_does_not_train_twice(
     capsys.readouterr()
     again = compare()
     assert "8 of 8 trainings are finished already" in capsys.readouterr().err
-    assert again.results["arms"]["pretrained"]["test_accuracy"] == results["arms"]["pretrained"]["test_accuracy"]
+    assert again.results.arms["pretrained"] == greffon.Comparison.open(made.path).results.arms["pretrained"]
+    assert again.results.arms["pretrained"] == made.results.arms["pretrained"]
 
     arm = made.path / "arms" / "pretrained" / "seed-0"
     trained = (arm / "model.safetensors").stat().st_mtime_ns
     (arm / "probabilities.json").unlink()
-    assert compare().results["arms"]["pretrained"] == results["arms"]["pretrained"]
+    assert compare().results.arms["pretrained"] == made.results.arms["pretrained"]
     assert (arm / "model.safetensors").stat().st_mtime_ns == trained, "a finished training only answers again"
 
     told = results["settings"]["training"]
     assert (told["learning_rate"], told["optimizer"], told["pooling"]) == (0.01, "adamw", "mean-max")
     compare(labels=())
-    assert not (made.path / "labels.png").exists()
+    assert not (made.path / "train_sizes.png").exists()
+    assert "train_sizes" not in json.loads((made.path / "results.json").read_text())
     with pytest.raises(UserError, match="holds another comparison"):
         greffon.compare([body], train=data / "train.csv", out=made.path, epochs=1, quiet=True)
 
     capsys.readouterr()
     assert command(["show", str(made.path)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(greffon.Comparison.open(made.path).results["verdict"])
+    assert said.startswith(greffon.Comparison.open(made.path).results.verdict)
     assert all(f"\n{name} " in said for name in results["arms"])
     with pytest.raises(UserError, match="is a comparison, not a run: see `greffon show"):
         Run.open(made.path)
@@ -353,6 +356,14 @@ def test_adapting_reads_only_what_the_classifier_learns_from(body: Run, data: Pa
         ({"epochs": 0}, "epochs is 0"),
         ({"epochs": 10**12}, "epochs is 1000000000000"),
         ({"freeze": True, "gradual_unfreezing": True}, "give one of them"),
+        ({"freeze": True, "layer_decay": 0.9}, "--layer-decay has no effect with --freeze"),
+        (
+            {"optimizer": "adamw", "muon_learning_rate": 0.1},
+            "--muon-learning-rate has no effect with --optimizer adamw",
+        ),
+        ({"gradual_unfreezing": True, "unfreeze_every": 3}, "give one of them"),
+        ({"learning_rat": 1.0}, "unknown setting 'learning_rat'; did you mean 'learning_rate'"),
+        ({"lr": 1.0}, "unknown setting 'lr': it is 'learning_rate' here"),
     ],
 )
 def test_impossible_wishes_are_refused(
@@ -406,7 +417,7 @@ def test_ctrl_c_ends_a_comparison_soon_and_begins_no_other_training(body: Run, d
 
 
 def run_accuracy(path: Path, file: Path) -> float:
-    return greffon.evaluate(path, file)["accuracy"]
+    return greffon.evaluate(path, file).accuracy
 
 
 def test_training_from_scratch_and_pretrained_share_everything_else(body: Run, data: Path) -> None:

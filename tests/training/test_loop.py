@@ -63,9 +63,11 @@ def test_a_vast_vocabulary_is_read_in_passes_that_equal_one(tied: bool, monkeypa
     training = Training(steps=6, warmup_steps=2)
     found = []
     for vast in (1000.0, 0.001):
-        monkeypatch.setattr(loop, "VAST", vast)
-        monkeypatch.setattr(loop, "PASS", 10)
-        monkeypatch.setattr(optim, "VAST", 1)  # untied, the embedding's gradient is that of the rows looked up
+        monkeypatch.setattr(loop, "LARGE_HEAD_RATIO", vast)
+        monkeypatch.setattr(loop, "MICRO_BATCH_TARGETS", 10)
+        monkeypatch.setattr(
+            optim, "LARGE_EMBEDDING", 1
+        )  # untied, the embedding's gradient is that of the rows looked up
         recipe = Recipe(
             "causal", "compact", replace(SHAPE, dropout=0.0, tie_embeddings=tied), training, Data(), VOCABULARY
         )
@@ -95,15 +97,15 @@ def test_going_on_is_the_same_as_never_stopping(optimizer: str) -> None:
     model, optimizers = make(training, dropout=0.1)
     whole = run(model, optimizers, training, 0, 9)
 
-    first, its_optimisers = make(training, dropout=0.1)
-    begun = run(first, its_optimisers, training, 0, 4)
+    first, its_optimizers = make(training, dropout=0.1)
+    begun = run(first, its_optimizers, training, 0, 4)
     torch.randn(100)  # whatever else uses the global generator must not matter
-    second, other_optimisers = make(training, dropout=0.1)
+    second, other_optimizers = make(training, dropout=0.1)
     second.load_state_dict(first.state_dict())
     load_state_tensors(
-        second, other_optimisers, {k: v.clone() for k, v in state_tensors(first, its_optimisers).items()}
+        second, other_optimizers, {k: v.clone() for k, v in state_tensors(first, its_optimizers).items()}
     )
-    rest = run(second, other_optimisers, training, 4, 9)
+    rest = run(second, other_optimizers, training, 4, 9)
 
     assert [s.loss.hex() for s in begun + rest] == [s.loss.hex() for s in whole]
     for one, other in zip(model.parameters(), second.parameters(), strict=True):

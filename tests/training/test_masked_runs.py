@@ -113,7 +113,7 @@ def test_next_sentence_logs_both_losses(pairs: Run) -> None:
     late = [e["pair_loss"] for e in steps if e["step"] > 240]
     assert np.mean(late) < 0.68  # log 2 = 0.693; other documents mostly speak of other animals
     ledger = greffon.params(pairs)
-    assert {"segments", "pair head (inner, out)"} <= {line.name for line in ledger.components}
+    assert {"segments", "pair head (hidden, out)"} <= {line.name for line in ledger.components}
     assert ledger.total == sum(p.numel() for p in pairs.load_model().parameters())
 
 
@@ -195,7 +195,7 @@ def test_a_graft_reads_cls_and_transfers_the_whole_body(
         assert run.recipe.graft.pooling == "cls"
         body = sum(p.numel() for n, p in source.load_model().named_parameters() if n.startswith("body."))
         assert f"body: {body:,} parameters copied; head: new, 66" in capsys.readouterr().err
-        assert greffon.evaluate(run, labelled["test"])["n"] == 40
+        assert greffon.evaluate(run, labelled["test"]).n == 40
     with pytest.raises(UserError, match="choose another --pooling"):
         greffon.finetune(causal, train=labelled["train"], out=tmp_path / "no", pooling="cls")
     adapted = greffon.finetune(
@@ -249,7 +249,7 @@ def test_several_bodies_are_compared_in_one_report(
         *fresh,
         *bodies,
         *(f"frozen {b}" for b in bodies),
-        *(f"{b} + tfidf" for b in bodies),
+        *(f"ensemble {b}" for b in bodies),
         "tfidf",
         "majority",
     }
@@ -303,7 +303,7 @@ def test_command_line(masked: Run, causal: Run, text: Path, tmp_path: Path, caps
 def test_evaluate_hides_the_same_tokens_every_time(masked: Run, text: Path) -> None:
     first, second = (greffon.evaluate(masked, text) for _ in range(2))
     assert first == second
-    assert first["loss"] < 1.5
+    assert first.loss < 1.5
 
 
 def test_a_loss_says_that_it_is_one_of_hidden_tokens(

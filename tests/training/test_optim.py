@@ -63,7 +63,7 @@ def make_model() -> Model:
     return Model(body, VocabularyHead(16, 40, tied=body.embedding))
 
 
-def test_every_parameter_has_exactly_one_optimiser() -> None:
+def test_every_parameter_has_exactly_one_optimizer() -> None:
     model = make_model()
     optimizers = make_optimizers(model, TRAINING)
     owned = [p for o in optimizers for group in o.param_groups for p in group["params"]]
@@ -122,7 +122,7 @@ sys.exit("torch._dynamo" in sys.modules)
 def untied(
     monkeypatch: pytest.MonkeyPatch, *, by_rows: bool, gradient_accumulation: int = 1
 ) -> tuple[Model, list[torch.optim.Optimizer]]:
-    monkeypatch.setattr(optim, "VAST", 1 if by_rows else 1 << 60)
+    monkeypatch.setattr(optim, "LARGE_EMBEDDING", 1 if by_rows else 1 << 60)
     monkeypatch.setattr(optim, "ROWS", 7)  # 40 rows: the last part is short
     torch.manual_seed(0)
     model = Model(
@@ -165,7 +165,7 @@ def test_rows_learn_as_the_whole_embedding_does(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_only_a_matrix_that_nothing_else_reads_has_gradients_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optim, "VAST", 1)
+    monkeypatch.setattr(optim, "LARGE_EMBEDDING", 1)
     model = make_model()
     make_optimizers(model, TRAINING)
     assert not model.body.embedding.sparse

@@ -48,7 +48,9 @@ def test_text_becomes_a_body_that_goes_on_in_its_language(corpus: Path, tmp_path
     assert made == greffon.generate(run, "Bonjour les", max_new_tokens=8, temperature=0)
     assert greffon.generate(run, "Le", seed=3) == greffon.generate(run, "Le", seed=3)
     scores = greffon.evaluate(run, corpus)
-    assert 0 < scores["bits_per_byte"] < 1.5
+    assert 0 < scores.bits_per_byte < 1.5
+    assert set(scores.to_json()) == {"loss", "interval", "bits_per_byte", "n"}
+    assert scores.interval[0] < scores.loss < scores.interval[1]
     assert greffon.show(run).finished
     assert greffon.params(run.path).total == sum(p.numel() for p in run.load_model().parameters())
 
@@ -129,6 +131,15 @@ def test_a_run_can_start_from_another(corpus: Path, tmp_path: Path) -> None:
         greffon.pretrain([corpus], out=tmp_path / "third", init_from=first.path, steps=3, layers=7)
 
 
+def test_a_preset_cannot_change_what_a_run_fixes(corpus: Path, tmp_path: Path) -> None:
+    first = pretrain(corpus, tmp_path / "first", steps=1)
+    with pytest.raises(UserError, match="preset is a fixed part of"):
+        greffon.pretrain([corpus], out=tmp_path / "no", init_from=first.path, preset="lab", steps=1)
+    with pytest.raises(UserError, match="--muon-learning-rate has no effect with --optimizer adamw"):
+        pretrain(corpus, tmp_path / "no", optimizer="adamw", muon_learning_rate=0.1)
+    assert not (tmp_path / "no").exists()
+
+
 def test_a_run_that_diverges_says_so_and_keeps_its_best(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"diverged: 10 steps in a row .* its loss is nan.*lower --learning-rate"):
         pretrain(corpus, tmp_path / "run", learning_rate=1e30, muon_learning_rate=1e30)
@@ -159,7 +170,8 @@ def test_a_run_can_be_resumed_from_another_folder(
 def test_estimate_writes_nothing(corpus: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     recipe = greffon.estimate([corpus], vocab_size=400, steps=1000, **TINY)
-    assert recipe.cost["parameters"] == greffon.params(preset="compact", vocab_size=400).total or recipe.cost
+    shape = {name: value for name, value in TINY.items() if name in vars(recipe.shape)}
+    assert recipe.cost["parameters"] == greffon.params(preset="compact", vocab_size=400, **shape).total
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -114,7 +114,7 @@ def test_curve_and_ledger(client: TestClient, kinds: Kinds) -> None:
     assert curve["valid"]["loss"][-1] == pytest.approx(
         [held[-1]["step"], held[-1]["seconds"], held[-1]["valid"]["loss"]]
     )
-    assert client.get("/api/runs/causal/ledger").json() == greffon.params(kinds.causal).as_dict()
+    assert client.get("/api/runs/causal/ledger").json() == greffon.params(kinds.causal).to_json()
 
 
 def test_the_report_is_shown_but_may_do_nothing(client: TestClient, kinds: Kinds) -> None:
@@ -180,7 +180,7 @@ def test_the_description_is_valid_and_complete(client: TestClient) -> None:
         ("translate", {"run": "translator", "texts": ["one", "two dog " * 20]}, "reads 1 to 31; shorten it"),
         ("attention", {"run": "causal", "text": "x", "layer": 3}, "there is no layer 3; choose from 1 to 2"),
         ("attention", {"run": "causal", "text": "x", "kind": "cross"}, "without cross attention; choose self"),
-        ("attention", {"run": "causal", "text": " "}, "nothing to look at"),
+        ("attention", {"run": "causal", "text": " "}, "the text is empty"),
         ("attention", {"run": "causal", "text": "le chat " * 30}, "reads 1 to 47"),
         ("attention", {"run": "causal", "text": "le chat " * 200}, "reads 1 to 47"),
         ("embed", {"run": "causal", "texts": ["x"], "pooling": "cls"}, "choose mean or last"),

@@ -93,10 +93,10 @@ def settles(page: Page, css: str, expected: list[float]) -> None:
 
 
 def test_write(visit: Callable[..., Page], kinds: Kinds) -> None:
-    page = visit("write")
+    page = visit("generate")
     page.get_by_label("Prompt").fill("le chat")
-    page.get_by_text("How freely it writes").click()
-    page.get_by_label("Tokens at most").fill("8")
+    page.get_by_text("Sampling").click()
+    page.get_by_label("Maximum of new tokens").fill("8")
     page.get_by_label("Prompt").press("Control+Enter")
     expect(page.get_by_role("status")).to_have_text(re.compile(r"^Done: \d+ tokens\.$"))
     expected = greffon.generate(kinds.causal, "le chat", max_new_tokens=8)
@@ -126,11 +126,11 @@ def test_a_stopped_answer_stops_on_the_server(
         return logits(self)
 
     monkeypatch.setattr(sampling.Reader, "logits", slow)
-    page = visit("write")
-    page.get_by_text("How freely it writes").click()
-    page.get_by_label("Tokens at most").fill("400")
+    page = visit("generate")
+    page.get_by_text("Sampling").click()
+    page.get_by_label("Maximum of new tokens").fill("400")
     page.get_by_label("Temperature").fill("3")
-    page.get_by_role("button", name="Write", exact=True).click()
+    page.get_by_role("button", name="Generate", exact=True).click()
     expect(page.locator(".answer .text span").nth(3)).to_be_attached()
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_role("status")).to_have_text("Stopped.")
@@ -144,7 +144,7 @@ def test_fill(visit: Callable[..., Page], kinds: Kinds) -> None:
     area = page.get_by_label("Text")
     area.fill("le chat dort")
     area.evaluate("area => area.setSelectionRange(3, 7)")
-    page.get_by_role("button", name="Hide the selected word").click()
+    page.get_by_role("button", name="Mask the selected word").click()
     expect(area).to_have_value("le [MASK] dort")
     page.get_by_role("button", name="Fill", exact=True).click()
     candidates = greffon.fill(kinds.masked, "le [MASK] dort", top_k=6)[0].candidates
@@ -165,7 +165,7 @@ def test_classify(visit: Callable[..., Page], kinds: Kinds) -> None:
     expect(page.locator("span.shaded")).to_have_text(["le", "chat", "dort"])
     influences = np.abs([word.influence for word in found.words])
     settles(page, "span.shaded", (influences / influences.max() * (1 if influences.max() > 0.005 else 0.1)).tolist())
-    page.get_by_text("The strongest words as a table").click()
+    page.get_by_text("The most influential words as a table").click()
     expect(page.get_by_role("row")).to_have_count(4)
     other = next(label for label in found.probabilities if label != found.label)
     page.get_by_role("button", name=f"What speaks for {other}?").click()
@@ -196,21 +196,21 @@ def test_attention(visit: Callable[..., Page], kinds: Kinds) -> None:
     page = visit("attention")
     page.get_by_label("Run", exact=True).select_option("masked")
     page.get_by_label("Text").fill("le chat dort")
-    page.get_by_role("button", name="Look").click()
+    page.get_by_role("button", name="Show attention").click()
     looked = greffon.attention(kinds.masked, "le chat dort")
     expect(page.get_by_role("heading", name=re.compile("^Head"))).to_have_count(2)
     tokens = page.locator(".answer .answer .token")
     expect(tokens).to_have_count(len(looked.queries))
     tokens.nth(2).hover()
     settles(page, ".head:nth-child(2) .shaded", (looked.of(1, 2)[2] ** 0.6).tolist())
-    page.get_by_label("who looks at it").check(force=True)
+    page.get_by_label("what attends to it").check(force=True)
     tokens.nth(1).focus()
     settles(page, ".head:nth-child(1) .shaded", (looked.of(1, 1)[:, 1] ** 0.6).tolist())
     page.get_by_role("radio", name="2").check(force=True)
     settles(page, ".head:nth-child(1) .shaded", (looked.of(2, 1)[:, 1] ** 0.6).tolist())
     expect(page.locator(".habit").first).to_contain_text("spread over")
     page.get_by_label("Run", exact=True).select_option("translator")
-    expect(page.get_by_label("Which attention")).to_be_visible()
+    expect(page.get_by_label("Kind of attention")).to_be_visible()
 
 
 def test_runs(visit: Callable[..., Page], kinds: Kinds, growing: Path) -> None:
@@ -236,9 +236,9 @@ def test_runs(visit: Callable[..., Page], kinds: Kinds, growing: Path) -> None:
 
 
 def test_tabs_and_colours_by_keyboard(visit: Callable[..., Page]) -> None:
-    page = visit("write")
-    page.get_by_role("tab", name="Write").focus()
-    for name in ("Fill", "Classify", "Translate", "Attention", "Runs", "Write"):
+    page = visit("generate")
+    page.get_by_role("tab", name="Generate").focus()
+    for name in ("Fill", "Classify", "Translate", "Attention", "Runs", "Generate"):
         page.keyboard.press("ArrowRight")
         expect(page.get_by_role("tab", name=name)).to_be_focused()
         expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
@@ -267,15 +267,15 @@ def test_nothing_to_ask_is_told_with_the_command(visit: Callable[..., Page]) -> 
     page = visit("", before=lambda page: page.route("**/api/runs", lambda route: route.fulfill(json=nothing)))
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
     expect(page.get_by_text("Choose runs below")).to_have_count(1)
-    for tab in ("Write", "Fill", "Classify", "Translate", "Attention"):
+    for tab in ("Generate", "Fill", "Classify", "Translate", "Attention"):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel").get_by_text("greffon serve runs/")).to_be_visible()
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_everything_fits_a_phone_and_is_labelled(visit: Callable[..., Page], colours: str) -> None:
-    page = visit("write", PHONE, colours)
-    for tab in ("Write", "Fill", "Classify", "Translate", "Attention", "Runs"):
+    page = visit("generate", PHONE, colours)
+    for tab in ("Generate", "Fill", "Classify", "Translate", "Attention", "Runs"):
         page.get_by_role("tab", name=tab).click()
         if tab != "Runs":
             page.get_by_role("tabpanel").locator("button.go").click()

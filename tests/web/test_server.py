@@ -121,7 +121,7 @@ def test_too_many_questions_are_sent_away_and_dropped_ones_stop(server: Address)
     third = httpx2.post(f"{server.url}/api/generate", json=LONG)
     assert third.status_code == 503
     assert third.headers["retry-after"] == "1"
-    assert third.json()["error"].startswith("too many questions")
+    assert third.json()["error"].startswith("too many requests")
     assert httpx2.get(f"{server.url}/api/runs").status_code == 200  # the loop is free
     first.close()
     second.close()

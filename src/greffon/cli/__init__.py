@@ -15,23 +15,23 @@ from greffon.core.machine import is_main_process, launched_by_torchrun, reports_
 
 COMMANDS = {
     "tokenizer": "train a subword tokenizer on text files",
-    "pretrain": "pretrain a Transformer body on text files, or a translator on pairs",
-    "resume": "go on with a run that was stopped, or train it longer",
+    "pretrain": "pretrain a Transformer body on text files, or a translator on sentence pairs",
+    "resume": "continue an interrupted run, or train a finished one for longer",
     "finetune": "graft a class head on a pretrained body and train it on labelled texts",
-    "compare": "pretrained against scratch against TF-IDF, over seeds, in one report",
+    "compare": "compare pretrained bodies with scratch and TF-IDF, over seeds, in one report",
     "evaluate": "score a run on a file",
-    "classify": "label texts with a fine-tuned run",
+    "classify": "classify texts with a fine-tuned run",
     "generate": "continue a prompt with a causal run",
-    "fill": "guess what stands behind each [MASK] of a text, with a masked run",
-    "embed": "turn texts into vectors, and find the nearest ones",
+    "fill": "predict the token behind each [MASK] of a text with a masked run",
+    "embed": "turn texts into vectors, or find the most similar ones",
     "translate": "translate sentences with a seq2seq run",
-    "params": "account for every parameter of a run or a preset",
-    "import": "turn a Hugging Face checkpoint into a run",
-    "export": "write a run in a form that other tools load",
-    "show": "tell what a run is",
-    "serve": "a local page over runs: ask them, look inside, watch them train",
-    "draw": "pictures: masks, positions, attention, costs, lengths, curves, texts on a plane",
-    "demo": "the main job on real text that arrives with the install",
+    "params": "count the parameters of a run or a preset, component by component",
+    "import": "convert a Hugging Face checkpoint to a run",
+    "export": "write a run in a format that other tools load",
+    "show": "describe a run or the result of a comparison",
+    "serve": "serve a local web page to query, inspect and watch runs",
+    "draw": "draw masks, positions, attention, costs, learning curves and embeddings",
+    "demo": "run a complete example on text that is installed with the package",
 }
 
 SHARED = ("pretrain", "finetune", "resume")
@@ -111,11 +111,11 @@ def _help() -> str:
     lines = [
         "usage: greffon COMMAND …",
         "",
-        "Pretrain a compact Transformer on your own text, graft a new head on it, and see honestly",
-        "whether it paid off.",
+        "Pretrain a compact Transformer on your own text, fine-tune it with a new head, and measure",
+        "whether pretraining paid off.",
         "",
         *(f"  {name:<10} {what}" for name, what in COMMANDS.items()),
         "",
-        "`greffon COMMAND --help` tells the rest; every command takes --config file.toml.",
+        "`greffon COMMAND --help` lists the options; every command takes --config FILE.toml.",
     ]
     return "\n".join(lines)

@@ -1,28 +1,29 @@
 """`greffon classify RUN TEXT… | --file F | -`."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalFile, Run, Texts, asked_texts, parse
+from greffon.cli.options import Column, Flag, OptionalFile, Run, Texts
+from greffon.cli.parsing import asked_texts, parse
 
 
 @dataclass(frozen=True)
 class Args:
-    """Label texts with a fine-tuned run: those given, those of a file, or (-) those on stdin, one a line."""
+    """Classify texts with a fine-tuned run. Give the texts, a file, or - to read them from stdin, one per line."""
 
     run: Run
-    """The run directory."""
+    """Fine-tuned run."""
     texts: Texts = ()
-    """Texts, or - for stdin."""
+    """Texts to classify, or - for stdin."""
     file: OptionalFile = None
-    """A file of texts: .txt (one a line, or blocks between blank lines), or a table with a text column."""
-    text_column: str = "text"
-    int8: bool = False
-    """Compute in 8-bit integers: faster, with slightly other probabilities; `evaluate --int8` tells what it costs."""
-    json: bool = False
-    """Print one JSON object a line."""
+    """File of texts: .txt (one per line, or blocks separated by blank lines), .csv, .tsv, .jsonl or .parquet."""
+    text_column: Column = "text"
+    """Column with the text, in files that have columns."""
+    int8: Flag = False
+    """Compute with 8-bit integers: faster, but slightly less exact; `greffon evaluate --int8` measures the loss."""
+    json: Flag = False
+    """Print one JSON object per line."""
 
 
 def main(words: Sequence[str]) -> None:
@@ -33,10 +34,11 @@ def main(words: Sequence[str]) -> None:
 
     texts = asked_texts(args.texts, args.file, lambda file: texts_of(file, args.text_column), "classify")
 
+    from greffon.core.json_results import json_text
     from greffon.inference.classify import classify
 
     for found in classify(args.run, texts, int8=args.int8):
         if args.json:
-            say_out(json.dumps(asdict(found), ensure_ascii=False))
+            say_out(json_text(found))
         else:
             say_out(f"{found.label}\t{found.probabilities[found.label]:.3f}\t{' '.join(found.text.split())}")

@@ -3,44 +3,63 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from greffon.cli import say_out
-from greffon.cli.parsing import ComparisonSettings, Number, OptionalFile, Runs, given, parse
+from greffon.cli.options import (
+    Column,
+    ComparisonGraftOptions,
+    ComparisonTrainingOptions,
+    Count,
+    File,
+    FinetuningOptions,
+    Flag,
+    GraftShapeOptions,
+    NewRun,
+    Number,
+    OptionalFile,
+    Runs,
+)
+from greffon.cli.parsing import given, parse
 from greffon.core.errors import UserError
+
+Sizes = Annotated[str, tyro.conf.arg(metavar="N,N,…", help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
 class Args:
-    """Train pretrained and scratch under the same budget over seeds, beside TF-IDF, and say who wins."""
+    """Compare pretrained bodies with the same bodies trained from scratch and with TF-IDF, over several seeds."""
 
     runs: Runs
-    """Pretrained runs."""
-    train: Path
-    """Labelled texts (.csv, .tsv, .jsonl, .parquet) with the columns `text` and `label`."""
-    out: Path
-    """The directory for arms, results.json, report.html and accuracy.png."""
+    """One or more pretrained runs."""
+    train: File
+    """Labelled training texts (.csv, .tsv, .jsonl, .parquet)."""
+    out: NewRun
+    """Directory to create, with all trained runs, results.json, report.html and accuracy.png."""
     valid: OptionalFile = None
-    """Texts that choose the epoch; by default a stratified fifth of the training texts."""
+    """Validation file, which selects the best epoch (default: a stratified fifth of the training texts)."""
     test: OptionalFile = None
-    """Texts that judge; by default a stratified fifth of the training texts."""
-    seeds: int = 3
-    epochs: int = 15
-    train_sizes: str = ""
-    """Also draw accuracy against the number of labels, for example 100,400,1600."""
+    """Test file (default: a stratified fifth of the training texts)."""
+    text_column: Column = "text"
+    """Column with the text."""
+    label_column: Column = "label"
+    """Column with the label."""
+    seeds: Count = 3
+    """Number of random seeds; each model is trained once per seed."""
+    train_sizes: Sizes = ""
+    """Repeat the comparison with fewer labelled texts, for example 100,400,1600, and draw a learning curve."""
     jobs: Number = None
-    """Trainings side by side (default: one a core)."""
-    adapt: bool = False
-    """First go on pretraining on the task's own text."""
-    gradual_unfreezing: bool = False
-    """Let one more layer learn with each epoch, from the top."""
-    text_column: str = "text"
-    label_column: str = "label"
-    force: bool = False
-    """Replace another comparison that is there already."""
-    json: bool = False
+    """Number of trainings that run at the same time (default: one per CPU core)."""
+    force: Flag = False
+    """Replace an existing comparison."""
+    json: Flag = False
     """Print results.json."""
-    settings: ComparisonSettings = field(default_factory=ComparisonSettings)  # type: ignore[valid-type]
+    finetuning: FinetuningOptions = field(default_factory=FinetuningOptions)  # type: ignore[valid-type]
+    graft: ComparisonGraftOptions = field(default_factory=ComparisonGraftOptions)  # type: ignore[valid-type]
+    shape: GraftShapeOptions = field(default_factory=GraftShapeOptions)  # type: ignore[valid-type]
+    training: ComparisonTrainingOptions = field(default_factory=ComparisonTrainingOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
@@ -50,19 +69,17 @@ def main(words: Sequence[str]) -> None:
         labels = tuple(int(number) for number in args.train_sizes.split(",") if number.strip())
     except ValueError:
         raise UserError(
-            f"--train-sizes is {args.train_sizes!r}; give numbers with commas between, such as 100,400"
+            f"--train-sizes is {args.train_sizes!r}; give numbers separated by commas, such as 100,400"
         ) from None
 
     from greffon.comparison.compare import compare
 
-    left_out = ("runs", "settings", "train_sizes", "json")
-    what = {name: value for name, value in vars(args).items() if name not in left_out}
-    made = compare(args.runs, train_sizes=labels, **what, **given(args.settings))
+    made = compare(args.runs, train_sizes=labels, **given(args, "runs", "train_sizes", "json"))
     if args.json:
-        say_out(json.dumps(made.results, ensure_ascii=False))
+        say_out(json.dumps(made.results.to_json(), ensure_ascii=False))
         return
-    say_out(made.results["verdict"])
+    say_out(made.results.verdict)
     say_out(f"report: {made.report}")
     say_out(f"figure: {made.figure}")
-    if made.results["label_curve"]:
-        say_out(f"labels: {made.path / 'labels.png'}")
+    if made.results.train_sizes:
+        say_out(f"train sizes: {made.train_sizes_figure}")

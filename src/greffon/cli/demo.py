@@ -3,30 +3,38 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from tyro.conf import Positional
+import tyro
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OutRun, parse
+from greffon.cli.options import OutRun
+from greffon.cli.parsing import parse
+
+What = Annotated[
+    Literal["classification", "translation"],
+    tyro.conf.Positional,
+    tyro.conf.arg(metavar="[classification|translation]", help_behavior_hint=""),
+]
 
 
 @dataclass(frozen=True)
 class Args:
-    """Run the main job on real text that arrives with the install (classification: about 8 minutes on two cores).
+    """Run a complete example on real text that is installed with the package.
 
-    classification: movie reviews; tokenizer, pretraining, comparison, report. translation: footnotes of
-    statistical tables, English to French; tokenizer, a French body, a translator, its score.
+    classification (about 8 minutes on two cores): train a tokenizer and a body on movie reviews, compare the
+    pretrained body with scratch and TF-IDF, and write a report. translation: train a tokenizer, a French body and
+    an English-French translator on footnotes of statistical tables, and score it.
     """
 
-    what: Positional[Literal["classification", "translation"]] = "classification"
-    """Which demo."""
+    what: What = "classification"
+    """Which demo to run (default: classification)."""
     out: OutRun = None
-    """Where to work (default: demo-run or demo-translation); repeated, the demo goes on where it was."""
+    """Directory to work in (default: demo-run or demo-translation); a second call continues where the first stopped."""
 
 
 def main(words: Sequence[str]) -> None:
-    """Run a demo, and end on what it found and where."""
+    """Run a demo, and print its result and where it is."""
     args = parse(Args, "demo", words)
     if args.what == "classification":
         _classification(Path("demo-run") if args.out is None else args.out)
@@ -38,7 +46,7 @@ def _classification(out: Path) -> None:
     from greffon.cli.demos.reviews import demo
 
     made = demo(out=out)
-    say_out(made.results["verdict"])
+    say_out(made.results.verdict)
     say_out(f"report: {made.report}")
     say_out(f"figure: {made.figure}")
 
@@ -49,9 +57,9 @@ def _translation(out: Path) -> None:
     made = demo_translation(out=out)
     for example in made.examples:
         say_out(f"{example.source}\n  → {example.translation}")
-    low, high = made.scores["bleu_interval"]
+    low, high = made.scores.bleu_interval
     say_out(
-        f"BLEU {made.scores['bleu']:.1f} (95 % interval {low:.1f} to {high:.1f}), chrF {made.scores['chrf']:.1f}, "
-        f"{made.scores['n']:,} sentences of tables that it has not seen"
+        f"BLEU {made.scores.bleu:.1f} (95 % interval {low:.1f} to {high:.1f}), chrF {made.scores.chrf:.1f}, "
+        f"{made.scores.n:,} sentences of tables that it has not seen"
     )
     say_out(f"translator: {made.run.path}")

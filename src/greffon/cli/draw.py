@@ -8,28 +8,45 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from greffon.cli import say_out
-from greffon.cli.parsing import MaskedText, Number, OptionalFile, OptionalRun, Run, Runs, SomeText, Word, parse
+from greffon.cli.options import (
+    Column,
+    Count,
+    Flag,
+    MaskedText,
+    Number,
+    OptionalFile,
+    OptionalRun,
+    Run,
+    Runs,
+    SomeText,
+    Word,
+)
+from greffon.cli.parsing import parse
 from greffon.core.config import Pool
 from greffon.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Out = Annotated[Path | None, tyro.conf.arg(metavar="F", help_behavior_hint="")]
+Kind = Annotated[
+    Literal["self", "source", "target", "cross"] | None,
+    tyro.conf.arg(metavar="self|source|target|cross", help_behavior_hint=""),
+]
+Out = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
 class Mask:
-    """Draw who may look at whom."""
+    """Draw the attention mask: which token may attend to which."""
 
-    length: int = 10
-    """Tokens of the row."""
+    length: Count = 10
+    """Length of the sequence, in tokens."""
     objective: Literal["causal", "masked", "seq2seq"] = "causal"
-    """Whose mask."""
-    padding: int = 0
-    """How many of the tokens, the last ones, only fill the row."""
+    """Objective whose mask to draw."""
+    padding: Count = 0
+    """Number of padding tokens at the end of the sequence."""
     out: Out = None
-    """Where to write: a name that ends in .png, .svg or .pdf (default: mask.png)."""
+    """File to write; its ending selects .png, .svg or .pdf (default: mask.png)."""
 
 
 def mask(words: Sequence[str]) -> None:
@@ -43,16 +60,16 @@ def mask(words: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Positions:
-    """Draw the position encoding as a heat map, and how alike near positions are."""
+    """Draw the position encoding as a heat map, and the similarity of positions by distance."""
 
     run: OptionalRun = None
-    """A run directory; without one, a preset is drawn."""
+    """Run directory (default: draw a preset)."""
     preset: Word = None
-    """compact (default), lab, small or base."""
+    """Preset: compact (default), lab, small or base."""
     length: Number = None
-    """How many positions (default: the context)."""
+    """Number of positions (default: the context)."""
     out: Out = None
-    """Where to write: a name that ends in .png, .svg or .pdf (default: positions.png)."""
+    """File to write; its ending selects .png, .svg or .pdf (default: positions.png)."""
 
 
 def positions(words: Sequence[str]) -> None:
@@ -66,22 +83,22 @@ def positions(words: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Attention:
-    """Draw where each head looks on a text, and tell what each head does."""
+    """Draw the attention weights of each head on a text, and print a table that describes each head."""
 
     run: Run
-    """The run directory."""
+    """Run directory."""
     text: MaskedText
-    """The text."""
+    """Text to read."""
     to: SomeText = None
-    """Its translation (default: the translator's own)."""
-    kind: Annotated[Literal["self", "source", "target", "cross"] | None, tyro.conf.arg(help_behavior_hint="")] = None
-    """Of a translator: source or target, each on itself, or cross, the target on the source (default)."""
+    """Translation of the text (default: the one that the run produces; translator)."""
+    kind: Kind = None
+    """Attention to draw: self; of a translator source, target or cross (target to source, the default)."""
     layer: Number = None
-    """One layer, counted from 1 (default: all)."""
+    """Layer to draw, counted from 1 (default: all)."""
     head: Number = None
-    """One head, counted from 1 (default: all)."""
+    """Head to draw, counted from 1 (default: all)."""
     out: Out = None
-    """Where to write: a name that ends in .png, .svg or .pdf (default: attention.png)."""
+    """File to write; its ending selects .png, .svg or .pdf (default: attention.png)."""
 
 
 def attention(words: Sequence[str]) -> None:
@@ -99,12 +116,15 @@ def attention(words: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Complexity:
-    """Measure what attention, recurrence and convolution cost against length, width and kernel (about 15 seconds)."""
+    """Measure how the cost of attention, recurrence and convolution grows with length, width and kernel size.
 
-    quick: bool = False
-    """Measure small sizes only, in a second: too small for good exponents."""
+    This takes about 15 seconds.
+    """
+
+    quick: Flag = False
+    """Measure small sizes only, in about a second; the exponents are then inexact."""
     out: Out = None
-    """Where to write: a name that ends in .png, .svg or .pdf (default: complexity.png)."""
+    """File to write; its ending selects .png, .svg or .pdf (default: complexity.png)."""
 
 
 def complexity(words: Sequence[str]) -> None:
@@ -121,20 +141,20 @@ def complexity(words: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Extrapolation:
-    """Draw the loss by position, beyond the length that runs were trained on."""
+    """Draw the loss by position, up to several times the length that the runs were trained on."""
 
     runs: Runs = ()
-    """Causal or masked runs."""
+    """One or more causal or masked runs."""
     file: OptionalFile = None
-    """Texts that are long enough (default: what each run held out)."""
-    times: int = 4
-    """How far, in trained lengths."""
-    texts: int = 64
-    """How many texts at most."""
-    text_column: str = "text"
-    """The column with the text, in files that have columns."""
+    """File of texts, which should be long enough (default: the validation text of each run)."""
+    times: Count = 4
+    """Longest length, as a multiple of the trained one."""
+    texts: Count = 64
+    """Maximum number of texts."""
+    text_column: Column = "text"
+    """Column with the text, in files that have columns."""
     out: Out = None
-    """Where to write: a name that ends in .png, .svg or .pdf (default: extrapolation.png)."""
+    """File to write; its ending selects .png, .svg or .pdf (default: extrapolation.png)."""
 
 
 def extrapolation(words: Sequence[str]) -> None:
@@ -153,14 +173,14 @@ def extrapolation(words: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Curves:
-    """Draw how training went: the loss of the steps and of held-out data."""
+    """Draw learning curves: training and validation loss."""
 
     runs: Runs = ()
-    """Run directories, finished or not."""
+    """Run directories, finished or in training."""
     by: Literal["step", "minutes"] = "step"
-    """What training is measured in."""
+    """Horizontal axis."""
     out: Out = None
-    """Where to write: a name that ends in .png, .svg or .pdf (default: curves.png)."""
+    """File to write; its ending selects .png, .svg or .pdf (default: curves.png)."""
 
 
 def curves(words: Sequence[str]) -> None:
@@ -174,20 +194,20 @@ def curves(words: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Draw labelled texts on a plane, by the vectors that a run makes of them."""
+    """Draw the vectors of labelled texts, projected to two dimensions."""
 
     run: Run
-    """The run directory: its body is used, without its head."""
+    """Run directory; its body is used without the head."""
     file: OptionalFile = None
-    """Labelled texts: .csv, .tsv or .jsonl."""
+    """File of labelled texts (required): .csv, .tsv or .jsonl."""
     pooling: Pool = "mean"
-    """What stands for a text: the mean of its tokens, the last one, or [CLS]."""
-    text_column: str = "text"
-    """The column with the text."""
-    label_column: str = "label"
-    """The column with the label."""
+    """Vector of a text: the mean of its hidden states, the last one, or that of [CLS]."""
+    text_column: Column = "text"
+    """Column with the text."""
+    label_column: Column = "label"
+    """Column with the label."""
     out: Out = None
-    """Where to write: a name that ends in .png, .svg or .pdf (default: embeddings.png)."""
+    """File to write; its ending selects .png, .svg or .pdf (default: embeddings.png)."""
 
 
 def embeddings(words: Sequence[str]) -> None:
@@ -204,13 +224,13 @@ def embeddings(words: Sequence[str]) -> None:
 
 
 FIGURES: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {
-    "mask": (mask, "who may look at whom"),
+    "mask": (mask, "the attention mask of an objective"),
     "positions": (positions, "the position encoding of a run or a preset"),
-    "attention": (attention, "where each head looks, on a text of yours"),
-    "complexity": (complexity, "what attention, recurrence and convolution cost, measured here"),
-    "extrapolation": (extrapolation, "the loss beyond the trained length"),
-    "curves": (curves, "how training went"),
-    "embeddings": (embeddings, "labelled texts on a plane"),
+    "attention": (attention, "the attention weights of each head on a text"),
+    "complexity": (complexity, "the measured cost of attention, recurrence and convolution"),
+    "extrapolation": (extrapolation, "the loss by position, beyond the trained length"),
+    "curves": (curves, "training and validation loss"),
+    "embeddings": (embeddings, "the vectors of labelled texts in two dimensions"),
 }
 
 
@@ -218,7 +238,7 @@ def main(words: Sequence[str]) -> None:
     """Draw one figure, and say where it is."""
     if words and words[0] in ("-h", "--help"):
         lines = [f"  {name:<14} {what}" for name, (_, what) in FIGURES.items()]
-        say_out("\n".join(["usage: greffon draw FIGURE … [--out F]", "", *lines, "", _MORE]))
+        say_out("\n".join(["usage: greffon draw FIGURE … [--out FILE]", "", *lines, "", _MORE]))
         raise SystemExit(0)
     if not words:
         raise UserError(f"no figure named; choose from {', '.join(FIGURES)}")
@@ -227,7 +247,7 @@ def main(words: Sequence[str]) -> None:
     FIGURES[words[0]][0](words[1:])
 
 
-_MORE = "`greffon draw FIGURE --help` tells the rest; the ending of --out chooses .png, .svg or .pdf."
+_MORE = "`greffon draw FIGURE --help` lists the options; the ending of --out selects .png, .svg or .pdf."
 
 
 def _write(out: Path | None, name: str, make: "Callable[[], Figure]") -> None:

@@ -5,28 +5,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalFile, Run, SomeText, parse
+from greffon.cli.options import Column, Count, OptionalFile, Run, SomeText
+from greffon.cli.parsing import parse
 from greffon.core.config import Pool
 
 
 @dataclass(frozen=True)
 class Args:
-    """Turn texts into vectors, and find the texts nearest to one."""
+    """Turn texts into vectors, or find the texts that are most similar to one. Give --out, --nearest or both."""
 
     run: Run
-    """A run with one body (all but translators), which is used without its head."""
+    """Any run but a translator; its body is used without the head."""
     file: OptionalFile = None
-    """Texts: .txt (one a line, or blocks between blank lines), .csv, .tsv or .jsonl."""
+    """File of texts (required): .txt (one per line, or blocks separated by blank lines), .csv, .tsv or .jsonl."""
     out: OptionalFile = None
-    """Where to write the vectors: a NumPy file, one row a text."""
+    """NumPy file (.npy) to write the vectors to, one row per text."""
     pooling: Pool = "mean"
-    """What stands for a text: the mean of its tokens, the last one, or [CLS]."""
+    """Vector of a text: the mean of its hidden states, the last one, or that of [CLS]."""
     nearest: SomeText = None
-    """A text: print those of the file that are nearest to it, with their cosine and number."""
-    top_k: int = 5
-    """How many of the nearest."""
-    text_column: str = "text"
-    """The column with the text, in files that have columns."""
+    """Text to search for: print the most similar texts of the file, with their cosine similarity and number."""
+    top_k: Count = 5
+    """Number of similar texts to print."""
+    text_column: Column = "text"
+    """Column with the text, in files that have columns."""
 
 
 def main(words: Sequence[str]) -> None:

@@ -2,30 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Run, parse
+from greffon.cli.options import Flag, NewDirectory, Run
+from greffon.cli.parsing import parse
 
 
 @dataclass(frozen=True)
 class Args:
-    """Write a run in a form that other tools load."""
+    """Write a run in a format that other tools load."""
 
     run: Run
-    """The run directory."""
+    """Run directory."""
     to: Literal["huggingface", "onnx", "ctranslate2"]
-    """huggingface: for `AutoModel` and `AutoTokenizer`; onnx: a graph of a classifier or an encoder; ctranslate2: a
-    translator as a CTranslate2 model."""
-    out: Path
-    """The directory to make."""
+    """Format: huggingface (AutoModel, AutoTokenizer), onnx (classifiers, encoders) or ctranslate2 (translators)."""
+    out: NewDirectory
+    """Directory to create."""
     quantize: Annotated[Literal["int8"] | None, tyro.conf.arg(metavar="int8", help_behavior_hint="")] = None
-    """Store the weights as 8-bit integers (ctranslate2): a quarter of the size."""
-    force: bool = False
-    """Replace an export that is there already."""
+    """Store the weights as 8-bit integers, a quarter of the size (ctranslate2)."""
+    force: Flag = False
+    """Replace an existing export."""
 
 
 def main(words: Sequence[str]) -> None:

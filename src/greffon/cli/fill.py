@@ -1,24 +1,24 @@
 """`greffon fill RUN "Ce livre est [MASK]."`."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from greffon.cli import say_out
-from greffon.cli.parsing import MaskedText, Run, parse
+from greffon.cli.options import Count, Flag, MaskedText, Run
+from greffon.cli.parsing import parse
 
 
 @dataclass(frozen=True)
 class Args:
-    """Guess the tokens behind each [MASK] of a text, with a masked run."""
+    """Predict the token behind each [MASK] of a text with a masked run."""
 
     run: Run
-    """A masked run."""
+    """Masked run."""
     text: MaskedText
-    """The text, with one or more [MASK] in it."""
-    top_k: int = 5
-    """How many candidates for each; + marks one that goes on with the word before it."""
-    json: bool = False
+    """Text that contains one or more [MASK]."""
+    top_k: Count = 5
+    """Number of candidates for each mask; a + marks one that continues the word before it."""
+    json: Flag = False
     """Print JSON."""
 
 
@@ -26,11 +26,12 @@ def main(words: Sequence[str]) -> None:
     """Print the candidates for each mask."""
     args = parse(Args, "fill", words)
 
+    from greffon.core.json_results import json_text
     from greffon.inference.fill_mask import fill
 
     masks = fill(args.run, args.text, top_k=args.top_k)
     if args.json:
-        say_out(json.dumps([asdict(mask) for mask in masks], ensure_ascii=False))
+        say_out(json_text(masks))
         return
     for number, mask in enumerate(masks, start=1):
         if len(masks) > 1:

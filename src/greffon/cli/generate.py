@@ -1,11 +1,11 @@
 """`greffon generate RUN PROMPT`."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Prompt, Run, parse
+from greffon.cli.options import Count, Flag, Prompt, Real, Run
+from greffon.cli.parsing import given, parse
 
 
 @dataclass(frozen=True)
@@ -13,20 +13,20 @@ class Args:
     """Continue a prompt with a causal run; the same seed gives the same text."""
 
     run: Run
-    """The run directory."""
+    """Causal run."""
     prompt: Prompt
-    """The beginning of the text."""
-    max_new_tokens: int = 40
-    """Tokens to add at most."""
-    temperature: float = 0.8
-    """How freely to draw; 0 takes the likeliest token."""
-    top_k: int = 0
-    """Draw from the K likeliest tokens only; 0: from all."""
-    top_p: float = 0.95
-    """Draw from the likeliest tokens that fill this share; 1: from all."""
-    seed: int = 0
-    """What all random numbers are derived from."""
-    json: bool = False
+    """Beginning of the text."""
+    max_new_tokens: Count = 40
+    """Maximum number of tokens to generate."""
+    temperature: Real = 0.8
+    """Sampling temperature; 0 always takes the most likely token."""
+    top_k: Count = 0
+    """Sample from the K most likely tokens only; 0 disables the limit."""
+    top_p: Real = 0.95
+    """Sample from the most likely tokens whose probabilities add up to P (nucleus sampling); 1 disables the limit."""
+    seed: Count = 0
+    """Random seed."""
+    json: Flag = False
     """Print JSON."""
 
 
@@ -34,15 +34,8 @@ def main(words: Sequence[str]) -> None:
     """Print the prompt and its continuation as one text."""
     args = parse(Args, "generate", words)
 
+    from greffon.core.json_results import json_text
     from greffon.inference.generate import generate
 
-    made = generate(
-        args.run,
-        args.prompt,
-        max_new_tokens=args.max_new_tokens,
-        temperature=args.temperature,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        seed=args.seed,
-    )
-    say_out(json.dumps(asdict(made), ensure_ascii=False) if args.json else made.text)
+    made = generate(args.run, args.prompt, **given(args, "run", "prompt", "json"))
+    say_out(json_text(made) if args.json else made.text)

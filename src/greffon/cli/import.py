@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Checkpoint, parse
+from greffon.cli.options import Checkpoint, Flag, NewRun
+from greffon.cli.parsing import parse
 
 
 @dataclass(frozen=True)
 class Args:
-    """Turn a Hugging Face checkpoint (BERT, RoBERTa, DistilBERT, GPT-2, Marian) into a run."""
+    """Convert a Hugging Face checkpoint (BERT, RoBERTa, DistilBERT, GPT-2, Marian) to a run."""
 
     checkpoint: Checkpoint
-    """A directory with config.json, safetensors and tokenizer files; hf:owner/name is downloaded first."""
-    out: Path
-    """The run directory to make."""
-    force: bool = False
-    """Replace a run that is there already."""
+    """Directory with config.json, safetensors and tokenizer files, or hf:owner/name, which is downloaded first."""
+    out: NewRun
+    """Run directory to create."""
+    force: Flag = False
+    """Replace an existing run."""
 
 
 def main(words: Sequence[str]) -> None:

@@ -1,40 +1,40 @@
 """`greffon params RUN`, or `greffon params --preset P --vocab-size N`."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Number, OptionalRun, ShapeSettings, Word, given, parse
+from greffon.cli.options import Flag, Number, OptionalRun, ShapeOptions, Word
+from greffon.cli.parsing import given, parse
 
 
 @dataclass(frozen=True)
 class Args:
-    """Account for every parameter of a run or a preset: formula, numbers put in, count."""
+    """Count the parameters of a run or a preset, component by component, with the formula of each."""
 
     run: OptionalRun = None
-    """A run directory; without one, the preset is accounted for."""
+    """Run directory (default: count the preset)."""
     preset: Word = None
-    """compact (default), lab, bert-mini or gpt2-mini; small, base or marian-small, which translate."""
+    """Preset: compact (default), lab, bert-mini or gpt2-mini; for translation small, base or marian-small."""
     vocab_size: Number = None
-    """Tokens of the vocabulary (default: the preset's)."""
+    """Vocabulary size (default: the preset's)."""
     classes: Number = None
-    """Count a classifier with this many classes instead of a language model."""
-    json: bool = False
+    """Count a classifier with N classes instead of a language model."""
+    json: Flag = False
     """Print JSON."""
-    shape: ShapeSettings = field(default_factory=ShapeSettings)  # type: ignore[valid-type]
+    shape: ShapeOptions = field(default_factory=ShapeOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
-    """Print the ledger."""
+    """Print a table of the components."""
     args = parse(Args, "params", words)
 
+    from greffon.core.json_results import json_text
     from greffon.runs.params import params
 
-    what = {"preset": args.preset, "vocab_size": args.vocab_size, "classes": args.classes}
-    ledger = params(args.run, **what, **given(args.shape))  # type: ignore[arg-type]
+    ledger = params(args.run, **given(args, "run", "json"))
     if args.json:
-        say_out(json.dumps(ledger.as_dict(), ensure_ascii=False))
+        say_out(json_text(ledger))
         return
     lines = [(c.name, c.formula, f"{c.count:,}") for c in ledger.components]
     lines.append(("total", "", f"{ledger.total:,}"))

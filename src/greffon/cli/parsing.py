@@ -1,124 +1,48 @@
 """From words on the command line, and a TOML file under them, to one dataclass of arguments.
 
 Settings: defaults < `--config file.toml` < command line. Every mistake is a UserError of one sentence.
+The fields of the dataclass are the options; tyro draws the help page from the same fields, and does nothing else.
 """
 
-import ast
-import contextlib
 import dataclasses
 import inspect
-import io
 import itertools
 import os
-import re
 import sys
-import textwrap
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
-from greffon.core.config import FREE, PAIR_SETTINGS, Graft, Shape, Training, read_value
+from greffon.cli.options import without_none
+from greffon.core.config import option, read_value, unknown_setting
 from greffon.core.errors import UserError, did_you_mean
+from greffon.core.synonyms import our_name
 from greffon.data.readers import stream_lines
 
 Args = TypeVar("Args")
 
-_ABOUT_CONFIG = "With --config FILE.toml, settings come from a file; the command line wins over it."
-_OWN = {"steps", "minutes", "seed", "freeze", "segments", "position_offset"}
-"""Fields that commands offer under the same name by themselves, or that follow from others."""
-
-
-def _field_help(kind: type) -> dict[str, str]:
-    """Read the docstrings that stand under the fields of a dataclass."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
-    return {
-        field.target.id: ast.literal_eval(below.value)
-        for field, below in itertools.pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr)
-    }
-
-
-def _boolean(words: list[str]) -> bool:
-    """Read true or false, in capitals or not."""
-    if words[0].lower() not in ("true", "false"):
-        raise ValueError("choose true or false")
-    return words[0].lower() == "true"
-
-
-_BOOLEAN = tyro.constructors.PrimitiveConstructorSpec(
-    nargs=1,
-    metavar="BOOL",
-    instance_from_str=_boolean,
-    is_instance=lambda value: value is None or isinstance(value, bool),
-    str_from_instance=lambda value: [str(value)],
+_ABOUT_CONFIG = (
+    "With --config FILE.toml, settings are read from a TOML file; options on the command line take precedence."
 )
 
 
-def _settings(name: str, *kinds: type, refused: Mapping[str, str] | None = None) -> type:
-    """Make a dataclass with one optional flag for each field: `--layers 6`; but `refused` tells why some have none."""
-    made = []
-    for kind in kinds:
-        told, types = _field_help(kind), get_type_hints(kind)
-        for f in dataclasses.fields(kind):
-            if f.name in _OWN or (refused and f.name in refused):
-                continue
-            wanted = types[f.name]
-            choices = get_args(wanted)
-            about = tyro.conf.arg(
-                metavar="|".join(choices) if choices else wanted.__name__.upper(),
-                help=told.get(f.name, ""),
-                help_behavior_hint="",
-            )
-            made.append((f.name, Annotated[wanted | None, about, *([_BOOLEAN] if wanted is bool else [])], None))
-    inside = {"__doc__": "Left out, they are the preset's.", "refused": refused or {}}
-    return dataclasses.make_dataclass(name, made, frozen=True, namespace=inside)
-
-
-_NO_GRAFT = {
-    **dict.fromkeys(
-        [f.name for f in dataclasses.fields(Shape) if f.name not in FREE],
-        "is a fixed part of the pretrained body; only --dropout and --context can change",
-    ),
-    **dict.fromkeys(PAIR_SETTINGS, "is for translation (`greffon pretrain --objective seq2seq`); leave it out"),
-}
-_NO_COMPARISON = {
-    **_NO_GRAFT,
-    "evaluate_every": "is for finetune; compare scores once an epoch",
-    "freeze": "is not for compare, which always has a `frozen` arm (logistic regression on the body's vectors); "
-    "`greffon finetune --freeze` trains a head alone",
-}
-
-Settings = _settings("Settings", Shape, Training)
-ShapeSettings = _settings("ShapeSettings", Shape)
-GraftSettings = _settings("GraftSettings", Graft, Shape, Training, refused=_NO_GRAFT)
-ComparisonSettings = _settings("ComparisonSettings", Graft, Shape, Training, refused=_NO_COMPARISON)
-
-
-Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-Checkpoint = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…", help_behavior_hint="")]
-Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
-Prompt = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
-MaskedText = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
-PossibleFile = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FILE]", help_behavior_hint="")]
-OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]", help_behavior_hint="")]
-
-
-Word = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
-SomeText = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
-Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
-Minutes = Annotated[float | None, tyro.conf.arg(metavar="M", help_behavior_hint="")]
-Share = Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hint="")]
-OptionalFile = Annotated[Path | None, tyro.conf.arg(metavar="F", help_behavior_hint="")]
-OutRun = Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")]
-
-
-def given(settings: Any) -> dict[str, Any]:
-    """Return the settings that the user gave."""
-    return {name: value for name, value in vars(settings).items() if value is not None}
+def given(args: Any, *left_out: str) -> dict[str, Any]:
+    """Return the settings that the user gave, of all groups, but for those that a command handles by itself."""
+    found: dict[str, Any] = {}
+    for f in dataclasses.fields(args):
+        value = getattr(args, f.name)
+        if f.name in left_out:
+            continue
+        if dataclasses.is_dataclass(value):
+            found |= given(value)
+        elif value != f.default:
+            found[f.name] = value
+    return found
 
 
 def asked_texts(
@@ -138,36 +62,81 @@ def asked_texts(
     return found
 
 
+@dataclass(frozen=True)
+class _Argument:
+    """One field of a command's dataclass, or of a group inside it."""
+
+    name: str
+    hint: Any
+    group: str
+    """The field that holds its group; empty for a field of the command's own."""
+    metavar: str
+    positional: bool
+    required: bool
+    flag: bool
+
+    @property
+    def label(self) -> str:
+        return self.metavar.strip("[…]") if self.positional else option(self.name)
+
+    @property
+    def many(self) -> bool:
+        return get_origin(self.hint) is tuple
+
+
+def arguments(kind: type, group: str = "") -> Iterator[_Argument]:
+    """List the arguments of a command, those of its groups included."""
+    hints = get_type_hints(kind, include_extras=True)
+    for f in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[f.name]):
+            yield from arguments(hints[f.name], f.name)
+            continue
+        hint, *marks = get_args(hints[f.name]) if get_origin(hints[f.name]) is Annotated else (hints[f.name],)
+        hint = without_none(hint)
+        metavar = next((mark.metavar for mark in marks if getattr(mark, "metavar", None)), f.name.upper())
+        absent = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        positional = tyro.conf.Positional in marks
+        required = absent and get_origin(hint) is not tuple
+        yield _Argument(f.name, hint, group, metavar, positional, required, hint is bool and f.default is False)
+
+
 def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:
     """Read the arguments of one command."""
+    before = list(itertools.takewhile(lambda word: word != "--", words))
+    if "--help" in before or "-h" in before:
+        _help(kind, command)
     words, config = _take_config(list(words), command)
-    refused = {f"--{name.replace('_', '-')}": why for name, why in _refused(kind).items()}
-    for word in itertools.takewhile(lambda word: word != "--", words):
-        option = word.partition("=")[0].replace("_", "-")
-        if option in refused:
-            raise UserError(f"{option} {refused[option]}")
-    default = _with_config(kind, config) if config is not None else None
-    complaint = io.StringIO()
-    width, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), os.environ.get("COLUMNS", "100")
+    known = {argument.name: argument for argument in arguments(kind)}
+    refused = _refused(kind)
     try:
-        with contextlib.redirect_stderr(complaint):
-            made: Args = tyro.cli(  # type: ignore[assignment]
-                kind,
-                prog=f"greffon {command}",
-                description=f"{kind.__doc__}\n\n{_ABOUT_CONFIG}",
-                args=words,
-                default=default,
-                config=(
-                    tyro.conf.FlagCreatePairsOff,
-                    tyro.conf.OmitArgPrefixes,
-                    tyro.conf.HelptextFromCommentsOff,
-                ),
-            )
-            return made
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        raise UserError(_one_sentence(complaint.getvalue(), command)) from None
+        read = _read_words(known, refused, words)
+    except _WordError as mistake:
+        raise UserError(f"{mistake} (see `greffon {command} --help`)") from None
+    values = ({} if config is None else _read_config(config, known, refused)) | read
+    for argument in known.values():
+        if argument.name not in values and argument.required:
+            raise UserError(f"{argument.label} is missing (see `greffon {command} --help`)")
+        if argument.name not in values and argument.many and not argument.group:
+            values[argument.name] = ()
+    return _build(kind, known, values)
+
+
+def _build(kind: type[Args], known: Mapping[str, _Argument], values: Mapping[str, Any]) -> Args:
+    """Put the values where they belong: into the command's own fields, and into those of its groups."""
+    own = {name: value for name, value in values.items() if not known[name].group}
+    hints = get_type_hints(kind)
+    for group in {argument.group for argument in known.values()} - {""}:
+        own[group] = hints[group](**{name: value for name, value in values.items() if known[name].group == group})
+    return kind(**own)
+
+
+def _help(kind: type, command: str) -> None:
+    """Print the help page of a command, and exit."""
+    width, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), os.environ.get("COLUMNS", "100")
+    marks = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.HelptextFromCommentsOff)
+    about = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{_ABOUT_CONFIG}"
+    try:
+        tyro.cli(kind, prog=f"greffon {command}", description=about, args=["--help"], config=marks)
     finally:
         if width is None:
             del os.environ["COLUMNS"]
@@ -176,6 +145,108 @@ def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:
 def _refused(kind: type) -> dict[str, str]:
     """Collect the settings that are no options of a command, and why."""
     return {name: why for f in dataclasses.fields(kind) for name, why in getattr(f.type, "refused", {}).items()}
+
+
+class _WordError(Exception):
+    """A word on the command line that cannot be read."""
+
+
+def _read_words(known: Mapping[str, _Argument], refused: Mapping[str, str], words: list[str]) -> dict[str, Any]:
+    """Read options with their values, and positional words in their order."""
+    values: dict[str, Any] = {}
+    loose: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            loose += rest
+            break
+        if not _is_option(word):
+            loose.append(word)
+            continue
+        written, equals, attached = word.partition("=")
+        argument, on = _look_up(written, known, refused)
+        if argument.flag:
+            if equals:
+                raise _WordError(f"{argument.label} is a flag and takes no value; leave out {attached!r}")
+            values[argument.name] = on
+            continue
+        following = [attached] if equals else list(itertools.takewhile(lambda word: not _is_option(word), rest))
+        taken = following if argument.many else following[:1]
+        if not taken:
+            raise _WordError(f"{argument.label} needs a value")
+        if not equals:
+            del rest[: len(taken)]
+        values[argument.name] = _values(argument, taken)
+    return values | _read_places([argument for argument in known.values() if argument.positional], loose)
+
+
+def _read_places(places: list[_Argument], words: list[str]) -> dict[str, Any]:
+    """Give each positional argument its word, and to the last one, where it takes many, all that remain."""
+    values: dict[str, Any] = {}
+    for argument in places:
+        taken = words if argument.many else words[:1]
+        words = words[len(taken) :]
+        if taken:
+            values[argument.name] = _values(argument, taken)
+    if words:
+        raise _WordError(f"unexpected word {words[0]!r}; put a text with spaces in quotes")
+    return values
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word is meant as an option: neither a negative number, nor -, nor a text that begins with a dash."""
+    if len(word) < 2 or not word.startswith("-") or any(map(str.isspace, word.partition("=")[0])):
+        return False
+    try:
+        float(word)
+    except ValueError:
+        return True
+    return False
+
+
+def _look_up(written: str, known: Mapping[str, _Argument], refused: Mapping[str, str]) -> tuple[_Argument, bool]:
+    """Find the option of this name, and whether it turns a flag on; or say what it is called here."""
+    name = written.removeprefix("--").replace("-", "_")
+    found = known.get(name)
+    if written.startswith("--") and found is not None and not found.positional:
+        return found, True
+    off = known.get(name.removeprefix("no_"))
+    if written.startswith("--no") and off is not None and off.flag:  # where a TOML file has turned it on
+        return off, False
+    if name in refused:
+        raise UserError(f"{option(name)} {refused[name]}")
+    names = [argument.name for argument in known.values() if not argument.positional]
+    ours = our_name(name.lstrip("_"), list(known))
+    if ours is not None:
+        raise _WordError(f"unknown option {written}: it is {known[ours].label} here")
+    if not names:
+        raise _WordError(f"unknown option {written}; this command has none")
+    nearest = max(names, key=lambda other: SequenceMatcher(None, name.strip("_"), other).ratio())
+    raise _WordError(f"unknown option {written}; did you mean {option(nearest)}?")
+
+
+def _values(argument: _Argument, words: Sequence[str]) -> Any:
+    """Read the words given for one argument."""
+    if argument.many:
+        return tuple(_value(argument.label, get_args(argument.hint)[0], word) for word in words)
+    return _value(argument.label, argument.hint, words[0])
+
+
+def _value(label: str, hint: Any, word: str) -> Any:
+    """Read one word as the type of its argument."""
+    if get_origin(hint) is Literal:
+        if word not in get_args(hint):
+            raise _WordError(f"{label}: unknown choice {word!r}{did_you_mean(word, get_args(hint))}")
+        return word
+    if hint is bool:
+        if word.lower() not in ("true", "false"):
+            raise _WordError(f"{label}: {word!r} is neither; choose true or false")
+        return word.lower() == "true"
+    try:
+        return hint(word)
+    except ValueError:
+        raise _WordError(f"{label}: {word!r} is no {'whole number' if hint is int else 'number'}") from None
 
 
 def _take_config(words: list[str], command: str) -> tuple[list[str], Path | None]:
@@ -191,86 +262,32 @@ def _take_config(words: list[str], command: str) -> tuple[list[str], Path | None
     return words, None
 
 
-def _with_config(kind: type[Args], path: Path) -> Args:
-    """Build the command's defaults with the values of a TOML file; tables only group them."""
+def _read_config(path: Path, known: Mapping[str, _Argument], refused: Mapping[str, str]) -> dict[str, Any]:
+    """Read the settings of a TOML file, as strictly as a recipe's; tables only group them."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise UserError(f"cannot read {path}: {problem.strerror}; give a TOML file with --config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserError(f"{path} is no valid TOML: {problem}") from None
+        raise UserError(f"{path} is not valid TOML: {problem}") from None
     flat: dict[str, Any] = {}
     for name, value in table.items():
         flat.update(value if isinstance(value, dict) else {name: value})
-    flat = {name.replace("-", "_"): value for name, value in flat.items()}
-    defaults: dict[str, Any] = {}
-    known: list[str] = []
-    for f in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if f.type in (Settings, ShapeSettings, GraftSettings, ComparisonSettings):
-            names = [g.name for g in dataclasses.fields(f.type)]
-            known += names
-            defaults[f.name] = f.type(
-                **{name: _checked(f.type, name, flat[name], path) for name in names if name in flat}
-            )
-            continue
-        known.append(f.name)
-        if f.name in flat:
-            defaults[f.name] = _checked(kind, f.name, flat[f.name], path)
-        elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
-            defaults[f.name] = tyro.MISSING
-    refused = _refused(kind)
-    for name in flat:
+    values: dict[str, Any] = {}
+    for written, value in flat.items():
+        name = written.replace("-", "_")
         if name in refused:
             raise UserError(f"{path}: {name} {refused[name]}")
         if name not in known:
-            raise UserError(f"{path}: unknown setting {name!r}{did_you_mean(name, known)}")
-    return kind(**defaults)
+            raise UserError(f"{path}: {unknown_setting(name, list(known))}")
+        values[name] = _config_value(known[name].hint, value, f"{path}: {name}")
+    return values
 
 
-def _checked(kind: type, name: str, value: Any, path: Path) -> Any:
-    """Check a value of a TOML file as strictly as a recipe's."""
-    wanted = get_type_hints(kind)[name]
-    parts = get_args(wanted) if type(None) in get_args(wanted) else (wanted,)
-    if Path in parts or Path in get_args(wanted):
-        wanted = str
-    return read_value(wanted, value, f"{path}: {name}")
-
-
-KINDS = {"INT": "whole number", "FLOAT": "number", "N": "whole number", "M": "number"}
-
-
-def _one_sentence(box: str, command: str) -> str:
-    """Turn tyro's boxed complaint, drawn in Unicode or ASCII, into one sentence."""
-    sections: list[list[str]] = [[]]
-    title, *lines = box.splitlines()
-    for raw in lines if title.startswith("╭") else lines[1:]:
-        if raw.startswith("╰"):
-            break
-        line = raw.strip("│ ")
-        if line and not line.strip("─-"):
-            sections.append([])
-        elif line and not line.startswith("- <class"):
-            sections[-1].append(line)
-    said, *others = (" ".join(section) for section in sections)
-    meant = [other.split()[3] for other in others if other.startswith("Perhaps you meant: ")]
-    return f"{_reword(said, meant)} (see `greffon {command} --help`)"
-
-
-def _reword(said: str, meant: list[str]) -> str:
-    """Say in our own words what tyro found."""
-    if found := re.match(r"invalid choice '(.*)' for argument '(\S+)'. Expected one of \((.*)\)", said):
-        choices = [choice.strip("' ") for choice in found[3].split(",")]
-        known = [choice for choice in choices if choice and choice != "None"]
-        return f"{found[2]}: unknown choice {found[1]!r}{did_you_mean(found[1], known)}"
-    if found := re.match(r"Error parsing (\S+): no type matching (\S+) could be instantiated from \['(.*?)'\]", said):
-        kind = found[2].removeprefix("{None}|")
-        return f"{found[1]}: {found[3]!r} is no {KINDS.get(kind, kind)}"
-    if found := re.match(r"Error parsing (\S+): .*invalid literal for int\(\) with base 10: '(.*?)'", said):
-        return f"{found[1]}: {found[2]!r} is no whole number"
-    if found := re.match(r"Unrecognized options: (\S+?)(,|$)", said):
-        if not found[1].startswith("-"):
-            return f"unexpected word {found[1]!r}; put a text with spaces in quotes"
-        return f"unknown option {found[1]}" + (f"; did you mean {meant[0]}?" if meant else "")
-    if found := re.match(r"Missing from greffon [\w ]+: (\S+)", said):
-        return f"{found[1]} is missing"
-    return said.rstrip(".:")
+def _config_value(hint: Any, value: Any, where: str) -> Any:
+    """Check one value of a TOML file, where a path is written as a string."""
+    if hint is Path:
+        return Path(read_value(str, value, where))
+    if hint == tuple[Path, ...]:
+        return tuple(map(Path, read_value(tuple[str, ...], value, where)))
+    return read_value(hint, value, where)

@@ -1,24 +1,22 @@
 """`greffon resume RUN [--extra-steps STEPS]`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Run, parse
+from greffon.cli.options import Count, LaunchOptions, Run
+from greffon.cli.parsing import given, parse
 
 
 @dataclass(frozen=True)
 class Args:
-    """Go on with a run that was stopped, or train it longer."""
+    """Continue a run that was interrupted, or train a finished one for longer."""
 
     run: Run
-    """The run directory."""
-    extra_steps: int = 0
-    """Steps to add to those of the recipe."""
-    processes: int = 1
-    """Processes on this machine that share the work; it need not be the number it was begun with."""
-    fsdp: bool = False
-    """Keep a share of the weights in each process instead of a copy, for bodies that do not fit."""
+    """Run directory."""
+    extra_steps: Count = 0
+    """Number of steps to add to those of the recipe."""
+    launch: LaunchOptions = field(default_factory=LaunchOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
@@ -28,5 +26,5 @@ def main(words: Sequence[str]) -> None:
     from greffon.cli.outcome import outcome
     from greffon.training.pretrain import resume
 
-    run = resume(args.run, extra_steps=args.extra_steps, processes=args.processes, fsdp=args.fsdp)
+    run = resume(args.run, **given(args, "run"))
     say_out(outcome(run))

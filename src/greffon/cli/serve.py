@@ -2,23 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from greffon.cli.parsing import Runs, parse
+import tyro
+
+from greffon.cli.options import Count, Runs
+from greffon.cli.parsing import parse
+
+Host = Annotated[str, tyro.conf.arg(metavar="ADDRESS")]
 
 
 @dataclass(frozen=True)
 class Args:
-    """Serve a local page over runs and comparisons, and the same as JSON; Ctrl-C stops it.
+    """Serve a web page and a JSON API for runs and comparisons. Ctrl-C stops the server.
 
-    Nothing leaves this machine, unless --host opens it to others.
+    The server listens on this machine only, unless --host opens it to others.
     """
 
     runs: Runs = ()
-    """Run directories, also of runs in progress, and directories that `compare` made."""
-    host: str = "127.0.0.1"
-    """The address to listen on."""
-    port: int = 8000
-    """The port to listen on; 0: any free one."""
+    """Run directories, finished or in training, and directories created by `greffon compare`."""
+    host: Host = "127.0.0.1"
+    """Address to listen on."""
+    port: Count = 8000
+    """Port to listen on; 0 for any free port."""
 
 
 def main(words: Sequence[str]) -> None:

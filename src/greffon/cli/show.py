@@ -1,23 +1,23 @@
 """`greffon show RUN`, of a comparison, too."""
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Run, parse
+from greffon.cli.options import Flag, Run
+from greffon.cli.parsing import parse
 from greffon.core.config import Graft, Masking
 
 
 @dataclass(frozen=True)
 class Args:
-    """Tell what a run is, or what came of a comparison."""
+    """Describe a run or the result of a comparison."""
 
     run: Run
-    """The directory of a run, or of a comparison."""
-    json: bool = False
+    """Run directory, or a directory created by `greffon compare`."""
+    json: Flag = False
     """Print JSON."""
 
 
@@ -28,11 +28,12 @@ def main(words: Sequence[str]) -> None:
         _show_comparison(args.run, args.json)
         return
 
+    from greffon.core.json_results import json_text
     from greffon.runs.summary import show
 
     summary = show(args.run)
     if args.json:
-        say_out(json.dumps(dataclasses.asdict(summary), ensure_ascii=False))
+        say_out(json_text(summary))
         return
     shape = summary.recipe.shape
     layers = f"{shape.layers} + {shape.layers}" if summary.objective == "seq2seq" else str(shape.layers)
@@ -70,13 +71,13 @@ def _show_comparison(path: Path, as_json: bool) -> None:
 
     found = Comparison.open(path)
     if as_json:
-        say_out(json.dumps(found.results, ensure_ascii=False))
+        say_out(json.dumps(found.results.to_json(), ensure_ascii=False))
         return
-    say_out(found.results["verdict"])
-    for name, arm in found.results["arms"].items():
-        reached = arm["test_accuracy"]
-        low, high = reached["interval"]
-        say_out(f"{name:<22} {reached['mean']:.1%} ({low:.1%} to {high:.1%})")
+    say_out(found.results.verdict)
+    for name, arm in found.results.arms.items():
+        reached = arm.test_accuracy
+        low, high = reached.interval
+        say_out(f"{name:<22} {reached.mean:.1%} ({low:.1%} to {high:.1%})")
     say_out(f"report: {found.report}")
 
 

@@ -3,9 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from greffon.cli import say_out
-from greffon.cli.parsing import Texts, parse
+from greffon.cli.options import Column, Count, Flag, Texts
+from greffon.cli.parsing import given, parse
+
+NewTokenizer = Annotated[Path, tyro.conf.arg(metavar="TOK")]
 
 
 @dataclass(frozen=True)
@@ -13,17 +19,17 @@ class Args:
     """Train a subword tokenizer on text files."""
 
     texts: Texts
-    """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; .gz and .xz)."""
-    out: Path
-    """Where to write the tokenizer."""
-    vocab_size: int = 8000
-    """Tokens in all, special ones included."""
-    lowercase: bool = False
-    """Read every text in lower case: Excellent and excellent are one word; what is generated is in lower case, too."""
-    text_column: str = "text"
-    """The column with the text, in files that have columns."""
-    force: bool = False
-    """Replace a file that is there already."""
+    """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; also .gz and .xz)."""
+    out: NewTokenizer
+    """File or directory to write the tokenizer to."""
+    vocab_size: Count = 8000
+    """Vocabulary size, special tokens included."""
+    lowercase: Flag = False
+    """Lowercase all text; text that is generated with this tokenizer is then in lower case, too."""
+    text_column: Column = "text"
+    """Column with the text, in files that have columns."""
+    force: Flag = False
+    """Replace an existing file."""
 
 
 def main(words: Sequence[str]) -> None:
@@ -31,13 +37,6 @@ def main(words: Sequence[str]) -> None:
     from greffon.data.train_tokenizer import train_tokenizer
 
     args = parse(Args, "tokenizer", words)
-    made = train_tokenizer(
-        args.texts,
-        out=args.out,
-        vocab_size=args.vocab_size,
-        lowercase=args.lowercase,
-        text_column=args.text_column,
-        force=args.force,
-    )
+    made = train_tokenizer(args.texts, **given(args, "texts"))
     there = args.out / "tokenizer.json" if args.out.is_dir() else args.out
     say_out(f"{there}: {made.size:,} tokens")

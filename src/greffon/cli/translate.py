@@ -1,40 +1,43 @@
 """`greffon translate RUN TEXT… | --file F | -`."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.parsing import OptionalFile, Run, Texts, asked_texts, parse
+from greffon.cli.options import Column, Count, Flag, OptionalFile, Real, Run, Texts
+from greffon.cli.parsing import asked_texts, given, parse
 from greffon.core.config import Backend
 
 
 @dataclass(frozen=True)
 class Args:
-    """Translate sentences: those given, those of a file, or (-) those on stdin, one a line."""
+    """Translate sentences. Give the sentences, a file, or - to read them from stdin, one per line."""
 
     run: Run
-    """The run directory."""
+    """Seq2seq run."""
     texts: Texts = ()
-    """Sentences, or - for stdin."""
+    """Sentences to translate, or - for stdin."""
     file: OptionalFile = None
-    """A file of sentences, one a line, empty ones kept (or a table with a column of them)."""
-    text_column: str = "source"
-    """The column with the sentences, in files that have columns."""
-    beam_size: int = 4
-    """Translations sought side by side; 1 is greedy."""
-    length_penalty: float = 1.0
-    """How much longer translations are favoured; 0: not at all."""
-    n_best: int = 1
-    """Translations to give of each sentence, up to the beam; before each stands its score, the log-probability
-    divided by its length to the power of the penalty."""
+    """File of sentences: .txt (one per line; empty lines are kept), .csv, .tsv, .jsonl or .parquet."""
+    text_column: Column = "source"
+    """Column with the sentences, in files that have columns."""
+    beam_size: Count = 4
+    """Number of beams in beam search; 1 is greedy search."""
+    length_penalty: Real = 1.0
+    """Exponent of the length by which scores are divided; larger values favour longer translations."""
+    n_best: Count = 1
+    """Number of translations per sentence, at most the beam size; if above 1, each is printed after its score."""
     backend: Backend = "torch"
-    """What translates: torch, or the faster ctranslate2, into which the run is converted once."""
-    int8: bool = False
-    """Compute in 8-bit integers: faster with many sentences or a large model, with slightly other results."""
-    json: bool = False
-    """Print one JSON object a line."""
+    """Inference engine: torch, or ctranslate2, which is faster; the run is converted for it once."""
+    int8: Flag = False
+    """Compute with 8-bit integers: faster for many sentences or a large model, but slightly less exact."""
+    json: Flag = False
+    """Print one JSON object per line."""
+
+
+OWN = ("run", "texts", "file", "text_column", "n_best", "json")
+"""What names the sentences and how to print them; the rest says how to translate."""
 
 
 def main(words: Sequence[str]) -> None:
@@ -48,22 +51,15 @@ def main(words: Sequence[str]) -> None:
 
     texts = asked_texts(args.texts, args.file, read, "translate", "sentences")
 
+    from greffon.core.json_results import json_text
     from greffon.inference.translate import translate_best
 
-    found = translate_best(
-        args.run,
-        texts,
-        n_best=args.n_best,
-        beam_size=args.beam_size,
-        length_penalty=args.length_penalty,
-        backend=args.backend,
-        int8=args.int8,
-    )
+    found = translate_best(args.run, texts, n_best=args.n_best, **given(args, *OWN))
     for number, made in enumerate(found):
         if number and args.n_best > 1 and not args.json:
             say_out("")  # between the sentences, each with several translations
         for one in made:
             if args.json:
-                say_out(json.dumps(asdict(one), ensure_ascii=False))
+                say_out(json_text(one))
             else:
                 say_out(one.translation if args.n_best == 1 else f"{one.score:.4f}\t{one.translation}")

@@ -1,4 +1,4 @@
-"""The arms of a comparison: one Run for each source of weights, seed and number of labels."""
+"""The neural arms of a comparison: one Run for each arm, seed and number of training texts."""
 
 import os
 import signal
@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from greffon.comparison.assemble import EpochScore, SeedOutcome
 from greffon.comparison.ensemble import Probabilities
-from greffon.comparison.results import EpochScore, SeedOutcome
-from greffon.core.config import Data, Recipe
+from greffon.comparison.names import is_scratch
+from greffon.comparison.study import Study
+from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.core.machine import available_cores
 from greffon.data.splits import load_splits
@@ -28,23 +30,27 @@ from greffon.training.finetune import ADAPTED, graft_recipe, prepare
 from greffon.training.trainer import Interrupted
 from greffon.training.trainer import train as carry_out
 
-CHANCES = "probabilities.json"
-"""How likely one training found each label, text by text: what it leaves beside its weights, and last."""
-TOLD = (
-    *(
-        "optimizer",
-        "learning_rate",
-        "muon_learning_rate",
-        "weight_decay",
-        "batch_size",
-        "warmup_steps",
-        "lr_schedule",
-        "patience",
-        "average_checkpoints",
-    ),
-    *("dropout", "context", "pooling", "concat_embeddings", "head_dropout", "adversarial_epsilon", "pooler_activation"),
+PROBABILITIES = "probabilities.json"
+"""File with the probabilities of each label, for the validation and test texts; written last, so it marks the end."""
+REPORTED_SETTINGS = (
+    "optimizer",
+    "learning_rate",
+    "muon_learning_rate",
+    "weight_decay",
+    "batch_size",
+    "warmup_steps",
+    "lr_schedule",
+    "patience",
+    "average_checkpoints",
+    "dropout",
+    "context",
+    "pooling",
+    "concat_embeddings",
+    "head_dropout",
+    "adversarial_epsilon",
+    "pooler_activation",
 )
-"""What a reader may want to know of a training, asked for or not."""
+"""Settings of a training that the report always shows."""
 
 
 @dataclass(frozen=True)
@@ -53,53 +59,41 @@ class Arm:
 
     name: str
     seed: int
-    labels: int  # 0: all
+    size: int
+    """Limit of the number of training texts; 0 takes all."""
     run: Run
 
 
-def make_arms(
-    path: Path,
-    sources: Mapping[str, Run],
-    fresh: Mapping[str, str],
-    data: Data,
-    sizes: Sequence[int],
-    seeds: int,
-    epochs: int,
-    adapt: bool,
-    gradual_unfreezing: bool,
-    settings: Mapping[str, Any],
-) -> Iterator[Arm]:
-    """Lay out one run for each arm, seed and number of labels; those that are there are kept.
-
-    `fresh` names the scratch arms, and for each a source whose form it has.
-    """
-    bodies = [*((own, sources[name], True) for own, name in fresh.items()), *((*s, False) for s in sources.items())]
-    for size in (0, *sizes):
-        limited = replace(data, limit=size)
-        splits = load_splits(limited)
-        for seed in range(seeds):
-            for name, source, scratch in bodies:
-                folder = path / "arms" / name / (f"seed-{seed}" + (f"-labels-{size}" if size else ""))
-                recipe = graft_recipe(
-                    source,
-                    limited,
-                    splits,
-                    epochs=epochs,
-                    seed=seed,
-                    # Fresh layers cannot wait for the ones above them: scratch always learns whole.
-                    gradual_unfreezing=gradual_unfreezing and not scratch,
-                    scratch=scratch,
-                    settings=settings,
-                )
+def make_arms(path: Path, study: Study) -> Iterator[Arm]:
+    """Create one run for each neural arm, seed and training size; runs that exist already are kept."""
+    bodies = {own: study.sources[name] for own, name in study.scratch_sources.items()} | dict(study.sources)
+    for size in study.limits:
+        data = study.limited(size)
+        splits = load_splits(data)
+        for seed in range(study.plan.seeds):
+            for name, source in bodies.items():
+                folder = path / "arms" / name / (f"seed-{seed}" + (f"-size-{size}" if size else ""))
                 if (folder / "recipe.json").is_file():
                     run = Run.open(folder)
                 else:
-                    run = prepare(source, recipe, folder, adapt=adapt and not scratch)
+                    scratch = is_scratch(name)
+                    recipe = graft_recipe(
+                        source,
+                        data,
+                        splits,
+                        epochs=study.plan.epochs,
+                        seed=seed,
+                        # Fresh layers cannot wait for the ones above them: scratch always trains all layers.
+                        gradual_unfreezing=study.plan.gradual_unfreezing and not scratch,
+                        scratch=scratch,
+                        settings=study.plan.settings,
+                    )
+                    run = prepare(source, recipe, folder, adapt=study.plan.adapt and not scratch)
                 yield Arm(name, seed, size, run)
 
 
 class _Worker:
-    """A process that trains arms: once asked to stop, it begins no other one."""
+    """State of a process that trains arms; after a signal to stop, it starts no other training."""
 
     busy = stopped = False
 
@@ -113,7 +107,7 @@ class _Worker:
 
     @staticmethod
     def end_with_parent() -> None:
-        """End at once if the parent was killed: nobody would hear of the result, and the arm stays locked."""
+        """Exit at once if the parent was killed: nobody would read the result, and the arm would stay locked."""
         parent = parent_process()
         assert parent is not None
         parent.join()
@@ -121,14 +115,14 @@ class _Worker:
 
     @classmethod
     def stop(cls, number: int, frame: object) -> None:
-        """Hear Ctrl-C; a training in its loop has its own way of stopping."""
+        """Handle SIGINT and SIGTERM; the training loop replaces this handler by its own while it runs."""
         cls.stopped = True
         if cls.busy:
             raise KeyboardInterrupt
 
 
 def train_arm(path: str) -> bool:
-    """Train one arm and keep its predictions; False if it was interrupted. Runs in a process."""
+    """Train one arm and write its probabilities; return False if it was interrupted. Runs in a worker process."""
     if _Worker.stopped:
         return False
     _Worker.busy = True
@@ -138,7 +132,7 @@ def train_arm(path: str) -> bool:
             carry_out(run, quiet=True)
         splits = load_splits(run.recipe.data)
         parts = {"valid": splits.valid, "test": splits.test}
-        write_json(run.path / CHANCES, {name: probabilities(run, part).tolist() for name, part in parts.items()})
+        write_json(run.path / PROBABILITIES, {name: probabilities(run, part).tolist() for name, part in parts.items()})
         run.drop_checkpoints()
     except KeyboardInterrupt:
         _Worker.stopped = True
@@ -149,12 +143,15 @@ def train_arm(path: str) -> bool:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C until they know what to do about it; SIGTERM waits for the end."""
-    heard: list[int] = []
+def _signals_deferred() -> Iterator[None]:
+    """Ignore SIGINT and defer SIGTERM, so that processes started here begin with SIGINT ignored.
+
+    They install their own handlers when they are ready.
+    """
+    received: list[int] = []
     try:
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        terminate = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+        terminate = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
     except ValueError:  # not in the main thread
         yield
         return
@@ -163,79 +160,85 @@ def _deaf() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, interrupt)
         signal.signal(signal.SIGTERM, terminate)
-        for number in heard:
+        for number in received:
             signal.raise_signal(number)
 
 
 def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]) -> None:
-    """Train the arms that are not finished, some side by side."""
-    waiting = [arm for arm in arms if not (arm.run.path / CHANCES).is_file()]
+    """Train the arms that are not finished, `jobs` of them at a time (default: one for each core)."""
+    waiting = [arm for arm in arms if not (arm.run.path / PROBABILITIES).is_file()]
     if len(waiting) < len(arms):
         tell(f"{len(arms) - len(waiting)} of {len(arms)} trainings are finished already")
+    if not waiting:
+        return
     cores = available_cores()
     jobs = max(1, min(jobs or cores, len(arms)))
-    # By all arms, not by those left: an arm that goes on must have the threads that it began with.
+    # By all arms, not by those left: an arm that is resumed must have the threads that it began with.
     threads = max(1, min(cores // jobs, torch.get_num_threads()))
-    jobs = max(1, min(jobs, len(waiting)))
-    if waiting:
-        trainings = f"{len(waiting)} training{'s' * (len(waiting) != 1)}"
-        tell(f"{trainings}, {jobs} at a time; how long it takes is told after the first")
-    started, done = time.monotonic(), 0
-    workers = ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_Worker.prepare, initargs=(threads,)
+    jobs = min(jobs, len(waiting))
+    tell(
+        f"{len(waiting)} training{'s' * (len(waiting) != 1)}, {jobs} at a time; "
+        "how long it takes is told after the first"
     )
-    with workers as pool:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.prepare, initargs=(threads,)) as pool:
         try:
-            with _deaf():
-                futures = {pool.submit(train_arm, str(arm.run.path)): arm for arm in waiting}
-            for future in as_completed(futures):
-                arm = futures[future]
-                if not future.result():
-                    raise KeyboardInterrupt
-                done += 1
-                left = (time.monotonic() - started) / done * (len(waiting) - done)
-                size = f", {arm.labels} labels" if arm.labels else ""
-                scores = arm.run.scores
-                tell(
-                    f"{arm.name}, seed {arm.seed}{size}: validation {scores['accuracy']:.1%}, "
-                    f"test {scores['test_accuracy']:.1%} · {done}/{len(waiting)}, {left / 60:.1f} min left"
-                )
-        except BaseException as problem:
-            if isinstance(problem, KeyboardInterrupt):
-                tell("stopping: what runs is being saved")
-                for process in active_children():  # those that have not heard it themselves
-                    process.terminate()
+            _train_in(pool, waiting, tell)
+        except KeyboardInterrupt as problem:
+            tell("stopping: what runs is being saved")
+            for process in active_children():  # those that have not received the signal themselves
+                process.terminate()
             pool.shutdown(cancel_futures=True)
-            if isinstance(problem, KeyboardInterrupt):
-                heard = getattr(problem, "signal", signal.SIGINT)
-                raise Interrupted("the same command; finished trainings are kept", heard) from None
-            if isinstance(problem, BrokenProcessPool):
-                raise UserError(
-                    "a training was killed from outside, most likely for want of memory; give fewer --jobs, and repeat "
-                    "the command: finished trainings are kept, begun ones go on"
-                ) from None
+            number = getattr(problem, "signal", signal.SIGINT)
+            raise Interrupted("the same command; finished trainings are kept", number) from None
+        except BrokenProcessPool:
+            pool.shutdown(cancel_futures=True)
+            raise UserError(
+                "a training was killed from outside, most likely for want of memory; give fewer --jobs, and repeat "
+                "the command: finished trainings are kept, begun ones go on"
+            ) from None
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
             raise
 
 
+def _train_in(pool: ProcessPoolExecutor, waiting: Sequence[Arm], tell: Callable[[str], None]) -> None:
+    """Train the arms in the processes of a pool, and tell the scores and the time left after each."""
+    started = time.monotonic()
+    with _signals_deferred():
+        futures = {pool.submit(train_arm, str(arm.run.path)): arm for arm in waiting}
+    for done, future in enumerate(as_completed(futures), start=1):
+        arm = futures[future]
+        if not future.result():
+            raise KeyboardInterrupt
+        left = (time.monotonic() - started) / done * (len(waiting) - done)
+        size = f", {arm.size} labels" if arm.size else ""
+        scores = arm.run.scores
+        tell(
+            f"{arm.name}, seed {arm.seed}{size}: validation {scores['accuracy']:.1%}, "
+            f"test {scores['test_accuracy']:.1%} · {done}/{len(waiting)}, {left / 60:.1f} min left"
+        )
+
+
 def _adaptation_seconds(run: Run) -> float:
-    """How long the body was first adapted to the task's own text, if it was."""
+    """Return how long the body was first pretrained on the texts of the task; 0 if it was not."""
     inner = run.path / ADAPTED
     return Run.open(inner).seconds if inner.is_dir() else 0.0
 
 
-def trained_by(recipe: Recipe, asked: Iterable[str]) -> dict[str, Any]:
-    """Name what a classifier was trained by: what was asked for, and what a reader may want to know besides."""
+def reported_settings(recipe: Recipe, asked: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of a training that the report shows: the usual ones, and those that were asked for."""
     assert recipe.graft is not None
     known = asdict(recipe.shape) | asdict(recipe.training) | asdict(recipe.graft)
     if recipe.training.optimizer != "muon":
         del known["muon_learning_rate"]
-    return {name: known[name] for name in (*TOLD, *asked) if name in known}
+    return {name: known[name] for name in (*REPORTED_SETTINGS, *asked) if name in known}
 
 
-def alike(descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def in_common(descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what all descriptions have in common.
 
-    >>> alike([{"learning_rate": 0.1, "batch_size": 8}, {"learning_rate": 0.2, "batch_size": 8}])
+    >>> in_common([{"learning_rate": 0.1, "batch_size": 8}, {"learning_rate": 0.2, "batch_size": 8}])
     {'batch_size': 8}
     """
     first, *others = descriptions
@@ -243,13 +246,13 @@ def alike(descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def probabilities_of(arm: Arm) -> dict[str, Probabilities]:
-    """Read back how likely one training found each label, of the texts for validation and for the test."""
-    probabilities: dict[str, Probabilities] = read_json(arm.run.path / CHANCES)
+    """Read the probabilities of one training, for the validation and the test texts."""
+    probabilities: dict[str, Probabilities] = read_json(arm.run.path / PROBABILITIES)
     return probabilities
 
 
 def outcome(arm: Arm) -> SeedOutcome:
-    """Read back what one training reached."""
+    """Read what one training reached."""
     recipe = arm.run.recipe
     epoch = recipe.training.evaluate_every
     curve = [

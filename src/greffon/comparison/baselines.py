@@ -1,8 +1,8 @@
 """The classical baselines: TF-IDF with logistic regression, logistic regression on a frozen body's
-vectors, and always answering the commonest label.
+vectors, and always predicting the most frequent label.
 
-They see exactly the labels that the neural arms see: fitted on train, C chosen on validation, and the
-test texts only at the very end. scikit-learn is imported when needed (`greffon[compare]`).
+They use the same labels as the neural arms: they are fitted on train, C is chosen on validation, and the test
+texts are only predicted. scikit-learn is imported when needed (`greffon[compare]`).
 """
 
 import time
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from greffon.comparison.names import TFIDF_TITLE
 from greffon.core.errors import UserError
 
-FROZEN = "frozen"
-TFIDF = "TF-IDF + logistic regression"
 C_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 FROZEN_C_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _NEEDS_SKLEARN = "the classical baselines need scikit-learn; install it with: pip install 'greffon[compare]'"
@@ -25,16 +24,24 @@ _ENOUGH_TO_PRUNE = 500
 
 @dataclass(frozen=True)
 class Baseline:
-    """A classical arm's answers on the test texts; all probabilities are in the order of `labels`."""
+    """A fitted classical arm and its predictions for the test texts."""
 
     name: str
+    """Name for a reader."""
     c: float | None
+    """Inverse regularisation strength C; None where there is nothing to choose."""
     valid_accuracy: float
+    """Accuracy on the validation texts."""
     predictions: list[str]
+    """Predicted label of each test text."""
     probabilities: list[list[float]]
+    """Probability of each label for each test text, in the order of `labels`."""
     labels: list[str]
+    """Labels of the training texts, in alphabetical order."""
     seconds: float
+    """Duration of the fit."""
     valid_probabilities: list[list[float]]
+    """Probability of each label for each validation text, in the order of `labels`."""
 
 
 def tfidf(
@@ -57,7 +64,7 @@ def tfidf(
     except ValueError as error:  # scikit-learn's "empty vocabulary"
         raise UserError("the training texts hold no words, so TF-IDF has nothing to count") from error
     return _best(
-        TFIDF,
+        TFIDF_TITLE,
         C_GRID,
         (train, train_labels),
         (vectors.transform(valid_texts), valid_labels),
@@ -67,15 +74,10 @@ def tfidf(
     )
 
 
-def frozen_name(run: str) -> str:
-    """Name the frozen arm of a run: `frozen`, or `frozen NAME` where there are several."""
-    return FROZEN if run == "pretrained" else f"{FROZEN} {run}"
-
-
 def frozen(
     train: tuple[Any, Sequence[str]], valid: tuple[Any, Sequence[str]], test: Any, name: str, seed: int = 0
 ) -> Baseline:
-    """Fit logistic regression on a frozen body's vectors of the texts (N, width), C chosen on validation."""
+    """Fit logistic regression on a frozen body's vectors of the texts (N, hidden size), C chosen on validation."""
     try:
         from sklearn.preprocessing import StandardScaler
     except ModuleNotFoundError as error:
@@ -121,7 +123,7 @@ def _best(
 
 
 def majority(train_labels: Sequence[str], valid_labels: Sequence[str], test_texts: Sequence[str]) -> Baseline:
-    """Always answer train's commonest label; among equals the first in alphabetical order."""
+    """Always predict the most frequent label of train; among equals the first in alphabetical order."""
     counts = Counter(train_labels)
     labels = sorted(counts)
     answer = max(labels, key=lambda label: counts[label])

@@ -1,7 +1,8 @@
-"""A fine-tuned body and TF-IDF together: does the one know what the other does not?
+"""The ensemble of a fine-tuned body and TF-IDF.
 
-Both say how likely each label is. The logarithms are summed, each with a weight of its own, and validation
-chooses the weights by its loss: two numbers, so that a few hundred texts are enough. Knows probabilities alone.
+The log probabilities of both are summed with one weight each, and a softmax makes probabilities of the sums. The
+weights minimise the loss on the validation texts; two numbers can be fitted on a few hundred texts. The module
+takes probabilities and knows nothing of models.
 """
 
 from collections.abc import Sequence
@@ -11,24 +12,26 @@ import numpy as np
 import numpy.typing as npt
 
 Probabilities = Sequence[Sequence[float]]
-"""How likely each label is, text by text: (N, C)."""
+"""Probability of each label for each text: (N, C)."""
 
-TOGETHER = " + tfidf"
-"""How the name of an arm ends that answers together with TF-IDF."""
-MOST = 10.0
-"""The largest weight: where validation makes no mistake, a larger one is always better."""
-LEAST = 1e-9
-"""The smallest probability that is taken at its word."""
+MAX_WEIGHT = 10.0
+"""Upper bound of a weight: where validation has no mistake, the loss would fall without end."""
+MIN_PROBABILITY = 1e-9
+"""Lower bound of a probability, so that its logarithm is finite."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """What two that answer together say of the test texts: a label each, and how likely it is."""
+    """A fitted ensemble and its predictions for the test texts."""
 
     weights: tuple[float, float]
+    """Weights of the body and of TF-IDF."""
     valid_accuracy: float
+    """Accuracy on the validation texts."""
     predictions: list[str]
+    """Predicted label of each test text."""
     probabilities: list[float]
+    """Probability of each predicted label."""
 
 
 def fit_ensemble(
@@ -37,22 +40,22 @@ def fit_ensemble(
     gold: Sequence[str],
     test: tuple[Probabilities, Probabilities],
 ) -> Ensemble:
-    """Weigh two answerers on validation, whose true labels are `gold`, and let both answer the test texts.
+    """Fit the weights on the validation texts, whose true labels are `gold`, and classify the test texts.
 
-    The one that is right has the say:
+    `valid` and `test` hold the probabilities of the body and of TF-IDF. A member that is always wrong gets weight 0:
 
     >>> valid, test = ([[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.6, 0.4]]), ([[0.7, 0.3]], [[0.1, 0.9]])
-    >>> found = together(["bad", "good"], valid, ["bad", "good"], test)
+    >>> found = fit_ensemble(["bad", "good"], valid, ["bad", "good"], test)
     >>> found.valid_accuracy, found.weights[1], found.predictions
     (1.0, 0.0, ['bad'])
     """
-    # What was never learnt, where few texts left a class out, weighs for nobody.
+    # A small training set may lack a class; validation texts of that class cannot tell the weights.
     known = [i for i, label in enumerate(gold) if label in labels]
     wanted = np.array([labels.index(gold[i]) for i in known])
-    logarithms = _logarithms(valid)
-    weights = _weigh(logarithms[:, known], wanted)
-    right = np.tensordot(weights, logarithms[:, known], axes=1).argmax(axis=1) == wanted
-    probabilities = _softmax(np.tensordot(weights, _logarithms(test), axes=1))
+    log_probabilities = _log_probabilities(valid)
+    weights = _fit_weights(log_probabilities[:, known], wanted)
+    right = np.tensordot(weights, log_probabilities[:, known], axes=1).argmax(axis=1) == wanted
+    probabilities = _softmax(np.tensordot(weights, _log_probabilities(test), axes=1))
     return Ensemble(
         weights=(float(weights[0]), float(weights[1])),
         valid_accuracy=float(right.sum() / len(gold)),
@@ -61,26 +64,26 @@ def fit_ensemble(
     )
 
 
-def _weigh(known: npt.NDArray[np.float64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Find the weights, none below zero, with the lowest validation loss; the loss has one valley only."""
+def _fit_weights(known: npt.NDArray[np.float64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Find the non-negative weights with the lowest validation loss, which is convex in them."""
     from scipy.optimize import minimize
 
     texts = np.arange(len(wanted))
 
     def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         probabilities = _softmax(np.tensordot(weights, known, axes=1))  # (N, C)
-        surprise = -np.log(np.maximum(probabilities[texts, wanted], LEAST)).mean()
+        mean_loss = -np.log(np.maximum(probabilities[texts, wanted], MIN_PROBABILITY)).mean()
         expected = (probabilities * known).sum(axis=2)  # (2, N)
-        return float(surprise), (expected - known[:, texts, wanted]).mean(axis=1)
+        return float(mean_loss), (expected - known[:, texts, wanted]).mean(axis=1)
 
-    found = minimize(loss, np.full(2, 0.5), jac=True, bounds=[(0.0, MOST)] * 2, method="L-BFGS-B")
+    found = minimize(loss, np.full(2, 0.5), jac=True, bounds=[(0.0, MAX_WEIGHT)] * 2, method="L-BFGS-B")
     weights: npt.NDArray[np.float64] = found.x
     return weights
 
 
-def _logarithms(answers: tuple[Probabilities, Probabilities]) -> npt.NDArray[np.float64]:
-    """Stack the logarithms of both: (2, N, C)."""
-    return np.log(np.maximum(np.array(answers, dtype=np.float64), LEAST))
+def _log_probabilities(probabilities: tuple[Probabilities, Probabilities]) -> npt.NDArray[np.float64]:
+    """Stack the log probabilities of both: (2, N, C)."""
+    return np.log(np.maximum(np.array(probabilities, dtype=np.float64), MIN_PROBABILITY))
 
 
 def _softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

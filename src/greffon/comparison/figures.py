@@ -1,24 +1,23 @@
-"""Figures of a comparison, drawn from `results.json` alone; the report and the command line share them.
+"""Figures of a comparison, drawn from its `Results` alone; the report and the command line share them.
 
 Each takes `dark` and `width` (inches), because the report shows the same figure on a phone and on a
-dark screen. How things look stands in `drawing.py`.
+dark screen. Colours and layout are those of `plots/style.py`.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from greffon.comparison.baselines import frozen_name
-from greffon.comparison.ensemble import TOGETHER
-from greffon.comparison.verdict import is_scratch, shown
+from greffon.comparison.names import MAJORITY, TFIDF, is_scratch, shown
+from greffon.comparison.results import ArmResult, CurvePoint, Results
 from greffon.plots.style import LINES, Name, Style, canvas, finish, inks, pad, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy_figure", "labels_figure", "save"]
+__all__ = ["accuracy_figure", "save", "train_sizes_figure"]
 
 _WIDE = 8.0
 _LONGEST_NAME = 20
@@ -26,92 +25,116 @@ _SCRATCH = Style("#c4651a", "#f0a35e", "s", (0, (4, 1.6)))
 _PRETRAINED = LINES[:4]
 _TFIDF = Style("#4a4a46", "#c9c9c4", "P", (0, (5, 3)), weight=1.6)
 _MAJORITY = Style("#83837e", "#98989a", "x", (0, (1, 2)), weight=1.1)
+_MINOR = Style("#8d8d92", "#86868a", "", "-", weight=0.9)
+_CROWDED = 6  # with more arms than this, the less important ones are drawn thin and grey
 
 
-def accuracy_figure(results: dict[str, Any], dark: bool = False, width: float = _WIDE) -> "Figure":
+def accuracy_figure(results: Results, dark: bool = False, width: float = _WIDE) -> "Figure":
     """Test accuracy against epoch: mean and range over seeds, with the baselines as lines."""
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = canvas(dark, width)
-    arms = results["arms"]
+    minor = _minor_arms(results)
     names, heights = [], []
-    for name, style in _styles(arms):
-        reported, curve = 100 * arms[name]["test_accuracy"]["mean"], arms[name]["curve"]
-        if curve:
-            _curve(axes, curve, set(arms[name]["chosen_epoch"]), style, dark)
-            heights += [100 * edge for point in curve for edge in point["test_range"]]
+    for name, style in _styles(results).items():
+        arm = results.arms[name]
+        reported = 100 * arm.test_accuracy.mean
+        if arm.curve:
+            _curve(axes, arm.curve, set(arm.chosen_epoch), style, dark)
+            heights += [100 * edge for point in arm.curve for edge in point.test_range]
         else:
             axes.axhline(reported, **style.line(dark))
             heights.append(reported)
-        end = 100 * curve[-1]["test"] if curve else reported
-        names.append(_name(name, style, dark, y=end, value=reported, marked=bool(curve)))
+        end = 100 * arm.curve[-1].test if arm.curve else reported
+        marked = style if arm.curve else replace(style, marker="")
+        names.append(_name(name, marked, dark, y=end, value=reported, minor=name in minor))
     pad(axes, min(heights), max(heights))
-    curves = [arm["curve"] for arm in arms.values() if arm["curve"]]
-    last = max((point["epoch"] for curve in curves for point in curve), default=1)
+    curves = [arm.curve for arm in results.arms.values() if arm.curve]
+    last = max((point.epoch for curve in curves for point in curve), default=1)
     axes.set_xlim(-0.02 * last, 1.015 * last)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    early = any(curve[-1]["seeds"] < curve[0]["seeds"] for curve in curves)
+    early = any(curve[-1].seeds < curve[0].seeds for curve in curves)
     axes.set_xlabel(f"epoch (0: before training{'; ended early: as it ended' if early else ''})")
     axes.set_ylabel("accuracy on test (%)")
     note = "Numbers: test accuracy at the epoch chosen on validation"
-    finish(figure, axes, "Accuracy after each epoch", note, names, _key(arms, dark))
+    finish(figure, axes, "Accuracy after each epoch", note, _best_first(names), _key(results.arms, dark))
     return figure
 
 
-def labels_figure(results: dict[str, Any], dark: bool = False, width: float = _WIDE) -> "Figure":
-    """Test accuracy against the number of labels (log scale), with 95 % intervals, for every arm."""
+def train_sizes_figure(results: Results, dark: bool = False, width: float = _WIDE) -> "Figure":
+    """Test accuracy against the number of training texts (log scale), with 95 % intervals, for every arm."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
     figure, axes = canvas(dark, width)
-    curves = results["label_curve"]
-    shown = [(name, style) for name, style in _styles(results["arms"]) if curves.get(name)]
+    sizes = results.train_sizes
+    drawn = [(name, style) for name, style in _styles(results).items() if all(name in size.arms for size in sizes)]
     axes.set_xscale("log")
     names, heights = [], []
-    for rank, (name, style) in enumerate(shown):
-        shift = 1.025 ** (rank - (len(shown) - 1) / 2)  # bars side by side, not on top of each other
-        x = [point["labels"] * shift for point in curves[name]]
-        y = [100 * point["mean"] for point in curves[name]]
-        low, high = ([100 * point["interval"][side] for point in curves[name]] for side in (0, 1))
+    barred = [name for name, _ in drawn if name not in _minor_arms(results)]
+    for name, style in drawn:
+        y = [100 * size.arms[name].mean for size in sizes]
+        low, high = ([100 * size.arms[name].interval[side] for size in sizes] for side in (0, 1))
+        # Bars side by side, not on top of each other.
+        shift = 1.025 ** (barred.index(name) - (len(barred) - 1) / 2) if name in barred else 1.0
+        x = [size.size * shift for size in sizes]
         axes.plot(x, y, **style.line(dark), marker=style.marker, markersize=5)
-        axes.vlines(x, low, high, color=style.line(dark)["color"], alpha=0.55, linewidth=1.4)
-        heights += [*low, *high]
-        names.append(_name(name, style, dark, y=y[-1], value=y[-1], marked=True))
+        if name in barred:
+            axes.vlines(x, low, high, color=style.line(dark)["color"], alpha=0.55, linewidth=1.4)
+        heights += [*low, *high] if name in barred else y
+        names.append(_name(name, style, dark, y=y[-1], value=y[-1], minor=name not in barred))
     pad(axes, min(heights), max(heights))
-    ticks = sorted({point["labels"] for name, _ in shown for point in curves[name]})
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FixedFormatter([f"{tick:,}" for tick in ticks]))
+    axes.xaxis.set_major_locator(FixedLocator([size.size for size in sizes]))
+    axes.xaxis.set_major_formatter(FixedFormatter([f"{size.size:,}" for size in sizes]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("labelled training texts (log scale)")
     axes.set_ylabel("accuracy on test (%)")
-    note = "Bars: 95 % intervals. Numbers: accuracy with the most labels"
-    finish(figure, axes, "Accuracy by number of labels", note, names, key=[])
+    note = "Bars: 95 % intervals. Numbers: accuracy with the most texts"
+    finish(figure, axes, "Accuracy by number of training texts", note, _best_first(names), key=[])
     return figure
 
 
-def _styles(arms: dict[str, Any]) -> Iterator[tuple[str, Style]]:
-    """Arms with their styles, pretrained ones first: a lone `pretrained` always looks the same."""
-    fresh = [name for name in arms if is_scratch(name)]
-    fixed = {name: replace(_SCRATCH, marker=marker) for name, marker in zip(fresh, itertools.cycle("sDv^"))}
-    fixed |= {"tfidf": _TFIDF, "majority": _MAJORITY}
-    bodies = [name for name, arm in arms.items() if arm["kind"] == "neural" and name not in fixed]
-    for index, name in enumerate(bodies):
-        style = _PRETRAINED[index % len(_PRETRAINED)]
-        yield name, style
-        # A frozen body is drawn as its own, thin and dotted.
-        if (still := frozen_name(name)) in arms:
-            yield still, replace(style, marker=".", dashes=(0, (1, 2.5)), weight=1.1)
-        if (both := name + TOGETHER) in arms:  # its colour, and the dashes of TF-IDF
-            yield both, replace(style, marker=_TFIDF.marker, dashes=_TFIDF.dashes, weight=_TFIDF.weight)
-    yield from ((name, style) for name, style in fixed.items() if name in arms)
+def _styles(results: Results) -> dict[str, Style]:
+    """Choose a style for each arm, in the order of drawing; a lone `pretrained` always looks the same.
+
+    An ensemble has the colour of its body and the dashes of TF-IDF; a frozen body is thin and dotted.
+    """
+    pretrained = dict(zip(results.scratch, itertools.cycle(_PRETRAINED)))
+    markers = itertools.cycle("sDv^")
+    styles: dict[str, Style] = {}
+    for name, style in pretrained.items():
+        styles[name] = style
+        for other, arm in results.arms.items():
+            if arm.body == name and arm.is_frozen:
+                styles[other] = replace(style, marker=".", dashes=(0, (1, 2.5)), weight=1.1)
+            elif arm.body == name:
+                styles[other] = replace(style, marker=_TFIDF.marker, dashes=_TFIDF.dashes, weight=_TFIDF.weight)
+    styles |= {name: replace(_SCRATCH, marker=next(markers)) for name in results.arms if is_scratch(name)}
+    styles |= {TFIDF: _TFIDF, MAJORITY: _MAJORITY}
+    minor = _minor_arms(results)
+    thin = {name: replace(_MINOR, dashes=styles[name].dashes) for name in styles if name in minor}
+    return thin | {name: style for name, style in styles.items() if name in results.arms and name not in minor}
 
 
-def _curve(axes: "Axes", curve: Sequence[dict[str, Any]], chosen: set[int], style: Style, dark: bool) -> None:
+def _minor_arms(results: Results) -> set[str]:
+    """Name the arms that a crowded figure draws thin and grey.
+
+    These are the frozen bodies, the majority baseline, and all ensembles but the best on validation.
+    """
+    if len(results.arms) <= _CROWDED:
+        return set()
+    ensembles = results.arms_of("ensemble")
+    best = max(ensembles, key=lambda name: ensembles[name].valid_accuracy.mean, default=None)
+    frozen = {name for name, arm in results.arms.items() if arm.is_frozen}
+    return frozen | {MAJORITY} | (ensembles.keys() - {best})
+
+
+def _curve(axes: "Axes", curve: Sequence[CurvePoint], chosen: set[int], style: Style, dark: bool) -> None:
     line = style.line(dark)
-    x = [point["epoch"] for point in curve]
-    low, high = ([100 * point["test_range"][side] for point in curve] for side in (0, 1))
+    x = [point.epoch for point in curve]
+    low, high = ([100 * point.test_range[side] for point in curve] for side in (0, 1))
     axes.fill_between(x, low, high, color=line["color"], alpha=0.24 if dark else 0.17, linewidth=0)
-    axes.plot(x, [100 * point["test"] for point in curve], **line, marker=style.marker, markersize=4)
-    marked = [(point["epoch"], 100 * point["test"]) for point in curve if point["epoch"] in chosen]
+    axes.plot(x, [100 * point.test for point in curve], **line, marker=style.marker, markersize=4)
+    marked = [(point.epoch, 100 * point.test) for point in curve if point.epoch in chosen]
     if marked:
         axes.plot(*zip(*marked, strict=True), **_ring(line["color"]), zorder=5, clip_on=False)
 
@@ -121,21 +144,26 @@ def _ring(colour: str) -> dict[str, Any]:
     return {**ring, "linestyle": "none", "markeredgewidth": 1.3}
 
 
-def _name(name: str, style: Style, dark: bool, y: float, value: float, marked: bool) -> Name:
+def _name(name: str, style: Style, dark: bool, y: float, value: float, minor: bool) -> Name:
     from matplotlib.lines import Line2D
 
     text = f"{_shorten(shown(name))}  {value:.1f} %"
-    marker = style.marker if marked else ""
-    return Name(y, text, Line2D([], [], **style.line(dark), marker=marker, markersize=4, label=text))
+    handle = Line2D([], [], **style.line(dark), marker=style.marker, markersize=4, label=text)
+    return Name(y, text, handle, minor)
 
 
-def _key(arms: dict[str, Any], dark: bool) -> list[Any]:
-    """What line, band and ring mean; the arms' names stand beside their lines."""
+def _best_first(names: Sequence[Name]) -> list[Name]:
+    """Sort the names as their lines end, from the top, so that a legend has the order of the plot."""
+    return sorted(names, key=lambda name: -name.y)
+
+
+def _key(arms: Mapping[str, ArmResult], dark: bool) -> list[Any]:
+    """Explain line, band and ring; the arms are named beside their lines."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     soft = inks(dark)[1]
-    seeds = max((len(arm["test_accuracy"]["by_seed"]) for arm in arms.values()), default=1)
+    seeds = max((len(arm.test_accuracy.by_seed) for arm in arms.values()), default=1)
     if seeds == 1:
         return [Line2D([], [], **_ring(soft), label="epoch chosen on validation")]
     return [
@@ -146,7 +174,7 @@ def _key(arms: dict[str, Any], dark: bool) -> list[Any]:
 
 
 def _shorten(name: str) -> str:
-    """Keep both ends of a long name: runs often differ in their endings."""
+    """Shorten a long name in its middle: runs often differ in their endings."""
     if len(name) <= _LONGEST_NAME:
         return name
     keep = (_LONGEST_NAME - 1) // 2

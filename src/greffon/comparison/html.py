@@ -64,7 +64,7 @@ class Html(str):
 
 
 def text(value: object) -> Html:
-    """The value as markup: escaped, unless it already is `Html`.
+    """Return the value as markup: escaped, unless it already is `Html`.
 
     >>> text("<b>")
     '&lt;b&gt;'
@@ -73,30 +73,30 @@ def text(value: object) -> Html:
 
 
 def join(parts: Sequence[object], between: str = "") -> Html:
-    """Several pieces as one."""
+    """Join several pieces of markup."""
     return Html(text(between).join(text(part) for part in parts))
 
 
 def tag(name: str, *children: object, kind: str = "") -> Html:
-    """An element with an optional class."""
+    """Make an element with an optional class."""
     attribute = f' class="{html.escape(kind)}"' if kind else ""
     return Html(f"<{name}{attribute}>{join(children)}</{name}>")
 
 
 def section(title: str, *children: object) -> Html:
-    """A titled part of the page."""
+    """Make a section with a title."""
     return tag("section", tag("h2", title), *children)
 
 
 def table(headers: Sequence[object], rows: Sequence[Sequence[object]]) -> Html:
-    """A plain table; what does not fit on the screen scrolls inside it."""
+    """Make a table that scrolls where it is wider than the screen."""
     head = tag("thead", tag("tr", *(tag("th", header) for header in headers)))
     body = [tag("tr", *(tag("td", cell) for cell in row)) for row in rows]
     return tag("div", tag("table", head, tag("tbody", *body)), kind="scroll")
 
 
 def cards(headers: Sequence[object], rows: Sequence[Sequence[object]]) -> Html:
-    """A table of many columns, which turns into a stack of cards on a phone."""
+    """Make a table of many columns, which turns into a stack of cards on a phone."""
     head = tag("thead", tag("tr", *(tag("th", header) for header in headers)))
     body = []
     for row in rows:
@@ -109,7 +109,7 @@ def cards(headers: Sequence[object], rows: Sequence[Sequence[object]]) -> Html:
 
 
 def confusion_table(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> Html:
-    """Gold labels down, predicted labels across; the darker, the larger the share of its row."""
+    """Make a confusion matrix, true labels by predicted labels; a cell is darker the larger its share of the row."""
     head = tag("tr", tag("th", "gold ↓  predicted →"), *(tag("th", label) for label in labels))
     rows = []
     for label, row in zip(labels, counts, strict=True):
@@ -119,11 +119,11 @@ def confusion_table(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> H
     return tag("div", tag("table", tag("thead", head), tag("tbody", *rows), kind="confusion"), kind="scroll")
 
 
-def forest(mean: float, low: float, high: float, reach: float) -> Html:
-    """A dot with its interval on an axis from −reach to +reach, zero dashed in the middle."""
+def forest(mean: float, low: float, high: float, limit: float) -> Html:
+    """Draw a dot with its interval on an axis from −limit to +limit, with zero dashed in the middle."""
 
     def x(value: float) -> str:
-        return f"{75 + 70 * value / reach:.1f}" if reach else "75"
+        return f"{75 + 70 * value / limit:.1f}" if limit else "75"
 
     return Html(
         '<svg class="forest" viewBox="0 0 150 18" aria-hidden="true">'
@@ -134,7 +134,7 @@ def forest(mean: float, low: float, high: float, reach: float) -> Html:
 
 
 def picture(alt: str, wide: tuple[bytes, bytes], narrow: tuple[bytes, bytes]) -> Html:
-    """One figure in four PNGs, each pair (light, dark); the reader's screen picks."""
+    """Show one figure in four PNGs, each pair (light, dark); the browser picks one for its screen."""
     dark, phone = "(prefers-color-scheme: dark)", "(max-width: 620px)"
     sources = [(f"{phone} and {dark}", narrow[1]), (phone, narrow[0]), (dark, wide[1])]
     markup = [f'<source media="{media}" srcset="{_data_uri(png)}">' for media, png in sources]
@@ -147,7 +147,7 @@ def _data_uri(png: bytes) -> str:
 
 
 def page(title: str, *children: object) -> str:
-    """The whole document."""
+    """Make the whole document."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -1,67 +1,24 @@
-"""The report of a comparison: one self-contained HTML page made from `results.json` alone.
-
-The schema (accuracies and differences are shares between 0 and 1):
-
-    arms         {name: arm}; names: scratch (and scratch NAME, where the run NAME has another form), pretrained
-                 (or the runs' names), frozen (or frozen NAME: logistic regression on the body's vectors), tfidf,
-                 majority, pretrained + tfidf (or NAME + tfidf: both together)
-      kind             "neural", "classical" or "together"
-      test_accuracy    {mean, interval: [low, high], by_seed: […]}
-      valid_accuracy   the same; interval is null, because epoch and C were chosen for this figure
-      macro_f1         mean over seeds
-      chosen_epoch     [one for each seed], empty for other than neural arms
-      weights          [[of the body, of TF-IDF] for each seed], of arms that answer together
-      parameters       number or null
-      seconds          [one for each seed]
-      curve            [{epoch, valid, test, valid_range: [low, high], test_range, seeds}] from epoch 0;
-                       a run that stopped early keeps its last score, `seeds` counts those that went on
-      per_class        {label: {precision, recall, f1, support}}, from the predictions of all seeds
-      confusion        [[…]] gold × predicted, summed over seeds, in the order of labels
-      mistakes         [{text, gold, predicted, probability, seeds}], the most confident first
-      without_overlap  test accuracy without the texts that train holds too, or null
-    differences  [{a, b, mean, interval, p}]: accuracy of a minus that of b, on the same texts
-    baseline    {name, accuracy, interval, c, valid_accuracy, seconds} or null
-    scratch      {pretrained arm: the scratch arm of its form}
-    reach        {arm: {epochs, seconds} or null}: until its scratch's best mean validation accuracy
-    reach_target {scratch arm: that accuracy}
-    verdict      the verdict in plain words
-    labels       the classes, in order
-    label_curve  {arm: [{labels, mean, interval}]} or null
-    data         {train, valid, test, train_test_overlap, findings: [{severity, code, message}], files}
-    pretraining  {arm: seconds that its body was pretrained for; null: imported}
-    settings     {seeds, epochs, training: {optimizer, rate, pooling, …: what all trainings have in common}, …}
-    versions     {package: version}
-"""
+"""The report of a comparison: one self-contained HTML page made from its `Results` alone."""
 
 import io
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from greffon.comparison.baselines import FROZEN
-from greffon.comparison.figures import accuracy_figure, labels_figure
+from greffon.comparison.figures import accuracy_figure, train_sizes_figure
 from greffon.comparison.html import Html, cards, confusion_table, forest, page, picture, section, table, tag
-from greffon.comparison.verdict import (
-    Results,
-    find_difference,
-    outcome,
-    p_value,
-    percent,
-    points,
-    shown,
-    verdict,
-    verdict_sentences,
-)
-
-__all__ = ["report", "verdict"]
+from greffon.comparison.names import MAJORITY, shown
+from greffon.comparison.results import ArmResult, Mistake, Results
+from greffon.comparison.verdict import outcome, p_value, percent, points, verdict_sentences
 
 _EXCERPT = 280
 _WIDE, _NARROW = 8.0, 4.1  # inches
 
 
 def report(results: Results) -> str:
-    """The page as a string; needs matplotlib for its figures."""
+    """Return the page as a string; its figures need matplotlib."""
     return page(
         "Did pretraining pay off?",
         tag("h1", "Did pretraining pay off?"),
@@ -72,18 +29,18 @@ def report(results: Results) -> str:
         ),
         _arms(results),
         _differences(results),
-        _reach(results),
-        _label_curve(results),
+        _time_to_scratch(results),
+        _train_sizes(results),
         _classes(results),
         _mistakes(results),
         _data(results),
         _method(results),
-        _setting(results),
+        _settings(results),
     )
 
 
 def _verdict(results: Results) -> Html:
-    entries = [find_difference(results, name, own) for name, own in results["scratch"].items()]
+    entries = [results.difference(name, own) for name, own in results.scratch.items()]
     kinds = {outcome(entry) for entry in entries if entry is not None}
     kind = kinds.pop() if len(kinds) == 1 else "even"
     return tag("section", *(tag("p", line) for line in verdict_sentences(results)), kind=f"verdict {kind}")
@@ -100,128 +57,132 @@ def _figure(draw: Callable[..., Any], results: Results, alt: str) -> Html:
 
 
 def _arms(results: Results) -> Html:
-    overlap = results["data"].get("train_test_overlap", 0)
+    overlap = results.data.train_test_overlap
     headers = ["arm", "test accuracy", "95 % interval", "macro F1", "chosen epoch", "parameters", "time"]
     headers[3:3] = ["without shared texts"] if overlap else []
     rows = []
-    for name, arm in results["arms"].items():
-        low, high = arm["test_accuracy"]["interval"]
-        parameters = arm["parameters"]
-        row: list[object] = [
-            shown(name),
-            percent(arm["test_accuracy"]["mean"]),
-            f"{100 * low:.1f} to {100 * high:.1f}",
-            f"{arm['macro_f1']:.3f}",
-            ", ".join(str(epoch) for epoch in arm["chosen_epoch"]) or "–",
-            f"{parameters:,}" if parameters is not None else "–",
-            _seconds(sum(arm["seconds"]) / len(arm["seconds"])) if arm["seconds"] else "–",
-        ]
-        without = arm["without_overlap"]
+    for name, arm in results.arms.items():
+        row = _arm_row(name, arm)
+        without = arm.without_overlap
         row[3:3] = [percent(without) if without is not None else "–"] if overlap else []
         rows.append(row)
-    note = "Accuracy and macro F1 of neural arms are means over the seeds; the time is the mean cost of one run."
-    if any(name.startswith(FROZEN) for name in results["arms"]):
-        note += " Frozen: logistic regression on the vectors that the body makes of the texts before any fine-tuning."
-    both = {name: np.mean(arm["weights"], axis=0) for name, arm in results["arms"].items() if "weights" in arm}
-    if both:
-        told = "; ".join(f"{shown(name)}: body {body:.2f}, TF-IDF {words:.2f}" for name, (body, words) in both.items())
-        note += (
-            " A body and TF-IDF together: the logarithms of their probabilities are summed, with weights that have the "
-            f"lowest loss on validation ({told}, mean over the seeds). They also make answers surer or less sure, so "
-            "that their sizes do not tell who matters more; 0 is left out."
+    return section("The arms", cards(headers, rows), tag("p", " ".join(_arms_notes(results)), kind="note"))
+
+
+def _arm_row(name: str, arm: ArmResult) -> list[object]:
+    low, high = arm.test_accuracy.interval
+    return [
+        shown(name),
+        percent(arm.test_accuracy.mean),
+        f"{100 * low:.1f} to {100 * high:.1f}",
+        f"{arm.macro_f1:.3f}",
+        ", ".join(str(epoch) for epoch in arm.chosen_epoch) or "–",
+        f"{arm.parameters:,}" if arm.parameters is not None else "–",
+        _seconds(sum(arm.seconds) / len(arm.seconds)) if arm.seconds else "–",
+    ]
+
+
+def _arms_notes(results: Results) -> list[str]:
+    notes = ["Accuracy and macro F1 of neural arms are means over the seeds; the time is the mean of one training."]
+    if any(arm.is_frozen for arm in results.arms.values()):
+        notes.append("Frozen: logistic regression on the body's vectors of the texts, before any fine-tuning.")
+    weights = {name: np.mean(arm.weights, axis=0) for name, arm in results.arms_of("ensemble").items()}
+    if weights:
+        means = "; ".join(f"{name}: body {body:.2f}, TF-IDF {words:.2f}" for name, (body, words) in weights.items())
+        notes.append(
+            "Ensemble: the log probabilities of a body and of TF-IDF are summed, with the weights that have the lowest "
+            f"loss on validation ({means}; means over the seeds). The weights also make the probabilities sharper or "
+            "flatter, so their sizes do not show which member matters more; a member with weight 0 is not used."
         )
-    bodies = results.get("pretraining", {})
-    if len(set(results["scratch"].values())) > 1:
-        told = ", ".join(f"{own} for {name}" for name, own in results["scratch"].items())
-        note += f" Each form (direction, shape, tokenizer, settings) has a scratch arm of its own: {told}."
-    if bodies:
-        times = {name: "imported" if seconds is None else _seconds(seconds) for name, seconds in bodies.items()}
-        took = ", ".join(f"{name} {told}" for name, told in times.items())
-        note += f" Pretraining, which is not counted, took: {took}."
-    return section("The arms", cards(headers, rows), tag("p", note, kind="note"))
+    if len(set(results.scratch.values())) > 1:
+        pairs = ", ".join(f"{own} for {name}" for name, own in results.scratch.items())
+        notes.append(f"Each form (direction, shape, tokenizer, settings) has a scratch arm of its own: {pairs}.")
+    if results.pretraining:
+        times = ", ".join(
+            f"{name} {'imported' if seconds is None else _seconds(seconds)}"
+            for name, seconds in results.pretraining.items()
+        )
+        notes.append(f"Pretraining, which is not counted, took: {times}.")
+    return notes
 
 
 def _differences(results: Results) -> Html:
-    entries = results["differences"]
+    entries = results.differences
     if not entries:
         return Html("")
-    reach = max(abs(edge) for entry in entries for edge in (*entry["interval"], entry["mean"]))
+    limit = max(abs(edge) for entry in entries for edge in (*entry.interval, entry.mean))
     words = {"above": "better", "below": "worse", "even": "not told apart"}
     rows = []
     for entry in entries:
-        low, high = entry["interval"]
-        a = shown(entry["a"])
+        low, high = entry.interval
         rows.append(
             [
-                f"{f'({a})' if ' + ' in a else a} − {shown(entry['b'])}",
-                f"{points(entry['mean'], signed=True)} points",
-                forest(entry["mean"], low, high, reach),
+                f"{shown(entry.a)} − {shown(entry.b)}",
+                f"{points(entry.mean, signed=True)} points",
+                forest(entry.mean, low, high, limit),
                 f"{points(low)} to {points(high)}",
-                p_value(entry["p"]),
+                p_value(entry.p),
                 words[outcome(entry)],
             ]
         )
-    note = "Both arms answer the same texts. “Better” and “worse” only where the interval leaves zero out."
+    note = "Both arms classify the same texts. “Better” and “worse” only where the interval excludes zero."
     headers = ["pair", "difference", "around zero", "95 % interval", "p", "reading"]
     return section("Paired differences", cards(headers, rows), tag("p", note, kind="note"))
 
 
-def _reach(results: Results) -> Html:
-    if not results.get("reach"):
+def _time_to_scratch(results: Results) -> Html:
+    if not results.time_to_scratch:
         return Html("")
     rows = []
-    for name, entry in results["reach"].items():
-        if not entry:
+    for name, entry in results.time_to_scratch.items():
+        if entry is None:
             reached = ["not reached", "–"]
-        elif entry["epochs"] == 0:  # then scratch itself has learnt nothing
+        elif entry.epochs == 0:  # then scratch itself has learnt nothing
             reached = ["before any training", "–"]
         else:
-            reached = [str(entry["epochs"]), _seconds(entry["seconds"])]
+            reached = [str(entry.epochs), _seconds(entry.seconds)]
         rows.append([name, *reached])
-    targets = ", ".join(f"{name} {percent(target)}" for name, target in results["reach_target"].items())
-    own = "it" if len(results["reach_target"]) == 1 else "that of its form"
+    targets = ", ".join(f"{name} {percent(target)}" for name, target in results.scratch_target.items())
+    own = "it" if len(results.scratch_target) == 1 else "that of its form"
     return section(
-        "How soon scratch's best is reached",
+        "Time to scratch's best",
         tag("p", f"Scratch's best mean validation accuracy: {targets}. Until an arm's mean reaches {own}:"),
         table(["arm", "epochs", "time"], rows),
         tag("p", "Time of fine-tuning; pretraining is not counted.", kind="note"),
     )
 
 
-def _label_curve(results: Results) -> Html:
-    curves = results.get("label_curve")
-    if not curves:
+def _train_sizes(results: Results) -> Html:
+    sizes = results.train_sizes
+    if not sizes:
         return Html("")
-    sizes = sorted({point["labels"] for curve in curves.values() for point in curve})
-    rows = []
-    for name, curve in curves.items():
-        means = {point["labels"]: percent(point["mean"]) for point in curve}
-        rows.append([shown(name), *(means.get(size, "–") for size in sizes)])
+    names = list(dict.fromkeys(name for entry in sizes for name in entry.arms))
+    rows = [
+        [shown(name), *(percent(entry.arms[name].mean) if name in entry.arms else "–" for entry in sizes)]
+        for name in names
+    ]
+    note = f"Training texts only: all {results.data.valid:,} validation texts choose epoch, C and weights."
     return section(
-        "With fewer labels",
-        _figure(labels_figure, results, "Test accuracy against the number of labelled training texts"),
-        table(["arm", *(f"{size:,} labels" for size in sizes)], rows),
-        tag(
-            "p",
-            f"Labels to learn from; all {results['data']['valid']:,} validation texts choose epoch, C and weights.",
-            kind="note",
-        ),
+        "With fewer training texts",
+        _figure(train_sizes_figure, results, "Test accuracy against the number of labelled training texts"),
+        table(["arm", *(f"{entry.size:,} texts" for entry in sizes)], rows),
+        tag("p", note, kind="note"),
     )
 
 
 def _classes(results: Results) -> Html:
     parts = []
-    for name, arm in results["arms"].items():
-        if name == "majority":
+    for name, arm in results.arms.items():
+        if name == MAJORITY:
             continue
         rows = [
-            [label, *(f"{score[key]:.3f}" for key in ("precision", "recall", "f1")), f"{score['support']:,}"]
-            for label, score in arm["per_class"].items()
+            [label, *(f"{share:.3f}" for share in (score.precision, score.recall, score.f1)), f"{score.support:,}"]
+            for label, score in arm.per_class.items()
         ]
         scores = table(["class", "precision", "recall", "F1", "texts"], rows)
-        matrix = confusion_table(results["labels"], arm["confusion"])
+        matrix = confusion_table(results.labels, arm.confusion)
         # Up to four classes both tables fit side by side.
-        kind = "pair" if len(results["labels"]) <= 4 else ""
+        kind = "pair" if len(results.labels) <= 4 else ""
         parts.append(tag("h3", shown(name)))
         parts.append(tag("div", tag("div", scores), tag("div", matrix), kind=kind))
     note = "Neural arms: the predictions of all seeds together; confusion counts are summed over the seeds."
@@ -230,43 +191,43 @@ def _classes(results: Results) -> Html:
 
 def _mistakes(results: Results) -> Html:
     parts = []
-    for name, arm in results["arms"].items():
-        if name == "majority" or not arm["mistakes"]:
+    for name, arm in results.arms.items():
+        if name == MAJORITY or not arm.mistakes:
             continue
-        quotes = [_mistake(mistake, len(arm["test_accuracy"]["by_seed"])) for mistake in arm["mistakes"]]
+        quotes = [_mistake(mistake, len(arm.test_accuracy.by_seed)) for mistake in arm.mistakes]
         parts.append(tag("details", tag("summary", shown(name)), *quotes))
     return section("The most confident mistakes", *parts) if parts else Html("")
 
 
-def _mistake(mistake: dict[str, Any], seeds: int) -> Html:
-    words = " ".join(mistake["text"].split())
+def _mistake(mistake: Mistake, seeds: int) -> Html:
+    words = " ".join(mistake.text.split())
     excerpt = words if len(words) <= _EXCERPT else words[: _EXCERPT - 1].rstrip() + "…"
-    of = f", {mistake['seeds']} of {seeds} seeds" if seeds > 1 else ""
-    answer = f"gold {mistake['gold']}, predicted {mistake['predicted']}"
-    return tag("blockquote", excerpt, Html("<br>"), tag("small", f"{answer} ({percent(mistake['probability'])}{of})"))
+    of = f", {mistake.seeds} of {seeds} seeds" if seeds > 1 else ""
+    answer = f"gold {mistake.gold}, predicted {mistake.predicted}"
+    return tag("blockquote", excerpt, Html("<br>"), tag("small", f"{answer} ({percent(mistake.probability)}{of})"))
 
 
 def _data(results: Results) -> Html:
-    data = results["data"]
-    counts = ", ".join(f"{data[name]:,} {name}" for name in ("train", "valid", "test") if name in data)
-    parts = [tag("p", f"Texts: {counts}. Classes: {', '.join(results['labels'])}.")]
-    shared = data.get("train_test_overlap", 0)
+    data = results.data
+    counts = f"{data.train:,} train, {data.valid:,} valid, {data.test:,} test"
+    parts = [tag("p", f"Texts: {counts}. Classes: {', '.join(results.labels)}.")]
+    shared = data.train_test_overlap
     if shared:
-        note = f"{shared:,} of the {data['test']:,} test texts also stand in train; the table of arms"
+        note = f"{shared:,} of the {data.test:,} test texts are also in train; the table of arms"
         parts.append(tag("p", f"{note} gives the accuracy without them.", kind="warning"))
     else:
-        parts.append(tag("p", "No test text stands in train."))
+        parts.append(tag("p", "No test text is also in train."))
     findings = [
-        tag("li", tag("strong", finding["severity"], kind=finding["severity"]), ": ", finding["message"])
-        for finding in data.get("findings", [])
+        tag("li", tag("strong", finding.severity, kind=finding.severity), ": ", finding.message)
+        for finding in data.findings
     ]
     parts.append(tag("ul", *findings) if findings else tag("p", "The checks before training found nothing else."))
-    files = [[name, str(path)] for name, path in data.get("files", {}).items()]
+    files = [[name, str(path)] for name, path in data.files.items()]
     return section("The data", *parts, *([table(["part", "file"], files)] if files else []))
 
 
 def _method(results: Results) -> Html:
-    baseline = results["baseline"]
+    baseline = results.baseline
     lines = [
         "Epochs are chosen on validation, never on test: each run's test accuracy is the one at its own "
         "best validation epoch (among equals the one with the lower loss). A run that stopped early keeps "
@@ -274,29 +235,29 @@ def _method(results: Results) -> Html:
         "95 % intervals come from a bootstrap that resamples both the seeds and the test texts; for a "
         "difference the two arms share the resampled texts.",
         "p comes from a paired permutation test, two-sided: the signs of each text's difference in "
-        "seed-averaged correctness are flipped at random. It asks about these runs on other texts; the "
-        "interval also allows for other seeds, so that the two need not agree where they are close to the line.",
-        "All arms learn from the same labels and see the test texts only to be measured.",
+        "seed-averaged correctness are flipped at random. It is about these trainings on other texts; the "
+        "interval also allows for other seeds, so the two may disagree in close cases.",
+        "All arms are trained on the same labels; the test texts are only used to score them.",
     ]
-    if baseline:
-        lines.append(f"{baseline['name']}: words 1-2 and characters 2-5, C = {baseline['c']:g} chosen on validation.")
+    if baseline is not None and baseline.c is not None:
+        lines.append(f"{baseline.name}: words 1-2 and characters 2-5, C = {baseline.c:g} chosen on validation.")
     return section("How it was measured", tag("ul", *(tag("li", line) for line in lines)))
 
 
-def _setting(results: Results) -> Html:
-    settings = dict(results["settings"])
-    training = settings.pop("training", {})
-    known = settings | training | results["versions"]
-    rows = [[name.replace("_", " "), _told(value)] for name, value in known.items()]
-    return section("Settings and versions", table(["name", "value"], rows)) if rows else Html("")
+def _settings(results: Results) -> Html:
+    settings = asdict(results.settings)
+    training = settings.pop("training")
+    known = settings | training | dict(results.versions)
+    rows = [[name.replace("_", " "), _readable(value)] for name, value in known.items()]
+    return section("Settings and versions", table(["name", "value"], rows))
 
 
-def _told(value: object) -> str:
+def _readable(value: object) -> str:
     """Write a setting as a person would."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_told(inner)}" for name, inner in value.items()) or "–"
+        return ", ".join(f"{name} {_readable(inner)}" for name, inner in value.items()) or "–"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_told, value)) or "–"
+        return ", ".join(map(_readable, value)) or "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)

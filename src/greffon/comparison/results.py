@@ -1,287 +1,282 @@
-"""Assemble `results.json` from what the arms answered on the test texts.
+"""The typed content of `results.json`: what a comparison found.
 
-Takes labels, probabilities and curves; knows nothing of models, training or drawing. The schema stands
-at the top of `report.py`.
+Accuracies and differences are shares between 0 and 1. The module holds data only; `assemble.py` computes
+it, `verdict.py`, `report.py` and `figures.py` read it.
 """
 
-import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
-import numpy as np
+from greffon.core.config import from_dict
+from greffon.core.errors import UserError
+from greffon.data.lint import Finding
+from greffon.inference.metrics import ClassScore
+from greffon.runs.run import read_json
 
-from greffon.comparison.baselines import Baseline
-from greffon.comparison.ensemble import TOGETHER, Ensemble
-from greffon.comparison.verdict import SCRATCH, Results, is_scratch, verdict
-from greffon.inference.metrics import (
-    Correct,
-    accuracy_interval,
-    confusion,
-    macro_f1,
-    paired_difference,
-    per_class,
-)
-
-_MISTAKES = 10
+Interval = tuple[float, float]
+ArmKind = Literal["neural", "classical", "ensemble"]
 
 
 @dataclass(frozen=True)
-class EpochScore:
-    """Accuracies after an epoch (0: before training); `seconds` counts from the start of training."""
+class Accuracy:
+    """Accuracy on the test texts."""
+
+    mean: float
+    """Mean over the seeds."""
+    interval: Interval
+    """95 % interval, from a bootstrap over seeds and test texts."""
+    by_seed: tuple[float, ...]
+    """Accuracy of each seed; classical arms have one value."""
+
+
+@dataclass(frozen=True)
+class ValidAccuracy:
+    """Accuracy on the validation texts, without an interval: epoch, C and weights were chosen to maximise it."""
+
+    mean: float
+    """Mean over the seeds."""
+    by_seed: tuple[float, ...]
+    """Accuracy of each seed; classical arms have one value."""
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Accuracies after one epoch; a training that stopped early keeps its last score."""
 
     epoch: int
+    """Number of epochs trained; 0 is before training."""
     valid: float
+    """Mean validation accuracy over the seeds."""
     test: float
-    seconds: float
+    """Mean test accuracy over the seeds."""
+    valid_range: Interval
+    """Lowest and highest validation accuracy of a seed."""
+    test_range: Interval
+    """Lowest and highest test accuracy of a seed."""
+    seeds: int
+    """Number of seeds that trained this epoch."""
 
 
 @dataclass(frozen=True)
-class SeedOutcome:
-    """One training run: its curve, and its test predictions at the epoch chosen on validation."""
+class Mistake:
+    """A test text that was classified wrongly."""
 
-    seed: int
-    curve: list[EpochScore]
-    chosen_epoch: int
-    predictions: list[str]
-    probabilities: list[float]  # of the predicted label
-    parameters: int
+    text: str
+    """The text."""
+    gold: str
+    """True label."""
+    predicted: str
+    """Predicted label."""
+    probability: float
+    """Probability of the predicted label, mean over the seeds that predicted it."""
+    seeds: int
+    """Number of seeds that predicted this label."""
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """What one arm reached."""
+
+    kind: ArmKind
+    """Whether it was trained over epochs, fitted by scikit-learn, or combines two other arms."""
+    body: str | None
+    """Pretrained arm whose body a frozen arm or an ensemble uses; null for the other arms."""
+    test_accuracy: Accuracy
+    """Accuracy on the test texts, at the epoch chosen on validation."""
+    valid_accuracy: ValidAccuracy
+    """Accuracy on the validation texts, at the same epoch."""
+    macro_f1: float
+    """Macro F1 on the test texts, mean over the seeds."""
+    without_overlap: float | None
+    """Test accuracy without the texts that are also in train; null without such texts."""
+    chosen_epoch: tuple[int, ...]
+    """Epoch chosen on validation, one for each seed; empty unless the arm is neural."""
+    parameters: int | None
+    """Number of parameters of a neural arm."""
+    seconds: tuple[float, ...]
+    """Duration of each training or fit; empty for ensembles."""
+    curve: tuple[CurvePoint, ...]
+    """Accuracy after each epoch, from epoch 0; empty unless the arm is neural."""
+    per_class: Mapping[str, ClassScore]
+    """Precision, recall, F1 and number of texts by label, from the predictions of all seeds."""
+    confusion: tuple[tuple[int, ...], ...]
+    """Confusion matrix (true × predicted, in the order of `labels`), summed over the seeds."""
+    mistakes: tuple[Mistake, ...]
+    """Wrong predictions with the highest probability, the highest first."""
+    weights: tuple[tuple[float, float], ...] = ()
+    """Weights of the body and of TF-IDF in an ensemble, one pair for each seed."""
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the arm is logistic regression on the vectors of a frozen body."""
+        return self.kind == "classical" and self.body is not None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference in test accuracy between two arms on the same texts."""
+
+    a: str
+    """First arm."""
+    b: str
+    """Second arm, whose accuracy is subtracted."""
+    mean: float
+    """Accuracy of `a` minus accuracy of `b`."""
+    interval: Interval
+    """95 % interval of the difference."""
+    p: float
+    """Two-sided p of a paired permutation test over the texts."""
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """The TF-IDF baseline."""
+
+    name: str
+    """Name for a reader."""
+    accuracy: float
+    """Test accuracy."""
+    interval: Interval
+    """95 % interval of the test accuracy."""
+    c: float | None
+    """Inverse regularisation strength C, chosen on validation."""
+    valid_accuracy: float
+    """Validation accuracy."""
     seconds: float
+    """Duration of the fit."""
 
 
-def assemble(
-    arms: Mapping[str, Sequence[SeedOutcome]],
-    classical: Mapping[str, Baseline],
-    gold: Sequence[str],
-    test_texts: Sequence[str],
-    labels: Sequence[str],
-    overlap: set[int],
-    *,
-    data: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    versions: Mapping[str, str],
-    label_curve: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-    pretraining: Mapping[str, float | None] | None = None,
-    scratch: Mapping[str, str] | None = None,
-    together: Mapping[str, Sequence[Ensemble]] | None = None,
-) -> Results:
-    """Everything that `results.json` holds.
+@dataclass(frozen=True)
+class TimeToScratch:
+    """Fine-tuning until an arm is as good on validation as scratch at its best."""
 
-    `overlap` are the test texts that also stand in train; `scratch` says which scratch arm has the form of each
-    pretrained one, `together` what pretrained ones answer together with TF-IDF.
-    """
-    scratch = {name: (scratch or {}).get(name, SCRATCH) for name in arms if not is_scratch(name)}
-    answers = {name: [outcome.predictions for outcome in outcomes] for name, outcomes in arms.items()}
-    answers |= {name: [baseline.predictions] for name, baseline in classical.items()}
-    both = {name + TOGETHER: found for name, found in (together or {}).items()}
-    answers |= {name: [each.predictions for each in found] for name, found in both.items()}
-    correct = {name: correctness(predictions, gold) for name, predictions in answers.items()}
-    results: Results = {"verdict": "", "arms": {}}
-    for name, outcomes in arms.items():
-        results["arms"][name] = (
-            {"kind": "neural"}
-            | _scores(answers[name], correct[name], gold, labels, overlap)
-            | _training(outcomes)
-            | {"mistakes": _mistakes([(o.predictions, o.probabilities) for o in outcomes], gold, test_texts)}
-        )
-    for name, baseline in classical.items():
-        confidence = [max(row) for row in baseline.probabilities]
-        results["arms"][name] = (
-            {"kind": "classical"}
-            | _scores(answers[name], correct[name], gold, labels, overlap)
-            | _fitting(baseline)
-            | {"mistakes": _mistakes([(baseline.predictions, confidence)], gold, test_texts)}
-        )
-    for name, found in both.items():
-        results["arms"][name] = (
-            {"kind": "together"}
-            | _scores(answers[name], correct[name], gold, labels, overlap)
-            | _weighing(found)
-            | {
-                "mistakes": _mistakes(
-                    list(zip(answers[name], (each.probabilities for each in found), strict=True)), gold, test_texts
-                )
-            }
-        )
-    results["differences"] = _differences(correct, list(arms), scratch, list(both))
-    results["scratch"] = dict(scratch)
-    results["baseline"] = _baseline(results["arms"], classical)
-    results["reach"], results["reach_target"] = _reach(arms, scratch)
-    results["labels"] = list(labels)
-    results["label_curve"] = (
-        {name: [dict(point) for point in curve] for name, curve in label_curve.items()} if label_curve else None
-    )
-    results["pretraining"] = dict(pretraining or {})
-    results["data"] = {"test": len(gold), **data, "train_test_overlap": len(overlap)}
-    results["settings"] = dict(settings)
-    results["versions"] = dict(versions)
-    results["verdict"] = verdict(results)
-    return results
+    epochs: int
+    """Number of epochs."""
+    seconds: float
+    """Duration, mean over the seeds; pretraining is not counted."""
 
 
-def correctness(predictions: Sequence[Sequence[str]], gold: Sequence[str]) -> Correct:
-    """Mark which answers are right: (seeds, texts)."""
-    assert predictions, "an arm without a single run"
-    assert all(len(answers) == len(gold) for answers in predictions), "one prediction for each test text"
-    return np.array([[guess == truth for guess, truth in zip(row, gold, strict=True)] for row in predictions])
+@dataclass(frozen=True)
+class SizeResult:
+    """Test accuracy of one arm with a limited number of training texts."""
+
+    mean: float
+    """Mean accuracy."""
+    interval: Interval
+    """95 % interval."""
+    by_draw: tuple[float, ...]
+    """Accuracy of each training; classical arms have one value."""
 
 
-def _scores(
-    predictions: Sequence[Sequence[str]],
-    correct: Correct,
-    gold: Sequence[str],
-    labels: Sequence[str],
-    overlap: set[int],
-) -> dict[str, Any]:
-    """Test accuracy and figures by class; counts are summed over the seeds, supports are not."""
-    all_gold = list(gold) * len(predictions)
-    all_answers = [answer for row in predictions for answer in row]
-    by_class = {label: asdict(score) for label, score in per_class(all_gold, all_answers, labels).items()}
-    for score in by_class.values():
-        score["support"] //= len(predictions)
-    fresh = [index for index in range(len(gold)) if index not in overlap]
-    return {
-        "test_accuracy": {
-            "mean": float(correct.mean()),
-            "interval": list(accuracy_interval(correct)),
-            "by_seed": correct.mean(axis=1).tolist(),
-        },
-        "macro_f1": float(np.mean([macro_f1(gold, row, labels) for row in predictions])),
-        "per_class": by_class,
-        "confusion": confusion(all_gold, all_answers, labels),
-        "without_overlap": float(correct[:, fresh].mean()) if overlap and fresh else None,
-    }
+@dataclass(frozen=True)
+class TrainSize:
+    """All arms with one number of training texts."""
+
+    size: int
+    """Number of labelled training texts."""
+    arms: Mapping[str, SizeResult]
+    """Result of each arm."""
 
 
-def _training(outcomes: Sequence[SeedOutcome]) -> dict[str, Any]:
-    at_choice = [
-        next(score.valid for score in outcome.curve if score.epoch == outcome.chosen_epoch) for outcome in outcomes
-    ]
-    return {
-        "valid_accuracy": _valid(at_choice),
-        "chosen_epoch": [outcome.chosen_epoch for outcome in outcomes],
-        "parameters": outcomes[0].parameters,
-        "seconds": [outcome.seconds for outcome in outcomes],
-        "curve": _mean_curve(outcomes),
-    }
+@dataclass(frozen=True)
+class DataSummary:
+    """The labelled texts."""
+
+    train: int
+    """Number of training texts."""
+    valid: int
+    """Number of validation texts."""
+    test: int
+    """Number of test texts."""
+    train_test_overlap: int
+    """Number of test texts that are also in train."""
+    findings: tuple[Finding, ...] = ()
+    """Findings of the checks before training."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """File of each split that was given."""
 
 
-def _fitting(baseline: Baseline) -> dict[str, Any]:
-    return {
-        "valid_accuracy": _valid([baseline.valid_accuracy]),
-        "chosen_epoch": [],
-        "parameters": None,
-        "seconds": [baseline.seconds],
-        "curve": [],
-    }
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for, and how the classifiers were trained."""
+
+    seeds: int
+    """Number of seeds."""
+    epochs: int
+    """Number of epochs of each training at most."""
+    runs: Mapping[str, str] = field(default_factory=dict)
+    """Directory of each pretrained run."""
+    columns: tuple[str, ...] = ("text", "label")
+    """Columns of the text and of the label."""
+    adapt: bool = False
+    """Whether the bodies were first pretrained further on the texts of the task."""
+    gradual_unfreezing: bool = False
+    """Whether one more layer was trained with each epoch."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Training settings that all trainings have in common."""
 
 
-def _weighing(found: Sequence[Ensemble]) -> dict[str, Any]:
-    return {
-        "valid_accuracy": _valid([each.valid_accuracy for each in found]),
-        "chosen_epoch": [],
-        "parameters": None,
-        "seconds": [],
-        "curve": [],
-        "weights": [list(each.weights) for each in found],
-    }
+@dataclass(frozen=True)
+class Results:
+    """Everything that `results.json` holds."""
 
+    verdict: str
+    """Conclusion in plain words."""
+    arms: Mapping[str, ArmResult]
+    """Result of each arm, by name."""
+    differences: tuple[Difference, ...]
+    """Paired differences between arms."""
+    baseline: BaselineResult | None
+    """The TF-IDF baseline."""
+    scratch: Mapping[str, str]
+    """For each pretrained arm, the scratch arm of the same architecture."""
+    time_to_scratch: Mapping[str, TimeToScratch | None]
+    """For each neural arm, when its mean validation accuracy reaches the best of its scratch arm; null if never."""
+    scratch_target: Mapping[str, float]
+    """Best mean validation accuracy of each scratch arm."""
+    labels: tuple[str, ...]
+    """Labels, in the order of the confusion matrices."""
+    data: DataSummary
+    """The labelled texts."""
+    pretraining: Mapping[str, float | None]
+    """Seconds that each body was pretrained; null if it was imported."""
+    settings: Settings
+    """What was asked for."""
+    versions: Mapping[str, str]
+    """Version of Python and of each package."""
+    train_sizes: tuple[TrainSize, ...] = ()
+    """Results with fewer training texts; present only if they were asked for."""
 
-def _valid(by_seed: list[float]) -> dict[str, Any]:
-    # No interval: epoch, C and weights were chosen for exactly this figure, so any interval would flatter it.
-    return {"mean": float(np.mean(by_seed)), "interval": None, "by_seed": by_seed}
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of `results.json`."""
+        content = asdict(self)
+        if not self.train_sizes:
+            del content["train_sizes"]
+        return content
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], where: str = "results.json") -> "Results":
+        """Read the content of `results.json`; unknown and missing fields are errors."""
+        return from_dict(cls, content, where)
 
-def _by_epoch(outcomes: Sequence[SeedOutcome]) -> dict[int, list[EpochScore]]:
-    """The scores of all runs, epoch by epoch; a run that stopped early keeps its last score."""
-    epochs = sorted({score.epoch for outcome in outcomes for score in outcome.curve})
-    return {
-        epoch: [[score for score in outcome.curve if score.epoch <= epoch][-1] for outcome in outcomes]
-        for epoch in epochs
-    }
+    @classmethod
+    def read(cls, path: Path) -> "Results":
+        """Read a file, or say that another version of greffon wrote it."""
+        content = read_json(path)
+        try:
+            return cls.from_json(content, str(path))
+        except UserError as problem:
+            raise UserError(
+                f"{problem}; another version of greffon wrote this file: repeat `greffon compare` with the same --out, "
+                "and it is written anew"
+            ) from None
 
+    def difference(self, a: str, b: str) -> Difference | None:
+        """Return the paired difference a − b, or None if it was not measured."""
+        return next((entry for entry in self.differences if (entry.a, entry.b) == (a, b)), None)
 
-def _mean_curve(outcomes: Sequence[SeedOutcome]) -> list[dict[str, Any]]:
-    curve = []
-    for epoch, scores in _by_epoch(outcomes).items():
-        valid, test = [score.valid for score in scores], [score.test for score in scores]
-        curve.append(
-            {
-                "epoch": epoch,
-                "valid": float(np.mean(valid)),
-                "test": float(np.mean(test)),
-                "valid_range": [min(valid), max(valid)],
-                "test_range": [min(test), max(test)],
-                "seeds": sum(score.epoch == epoch for score in scores),
-            }
-        )
-    return curve
-
-
-def _mistakes(
-    runs: Sequence[tuple[Sequence[str], Sequence[float]]], gold: Sequence[str], texts: Sequence[str]
-) -> list[dict[str, Any]]:
-    """The wrong answers given with most confidence, averaged over the seeds that gave them."""
-    found = []
-    for index, (text, truth) in enumerate(zip(texts, gold, strict=True)):
-        weights: dict[str, list[float]] = {}
-        for answers, probabilities in runs:
-            if answers[index] != truth:
-                weights.setdefault(answers[index], []).append(probabilities[index])
-        for answer, given in weights.items():
-            mistake: dict[str, Any] = {"text": text, "gold": truth, "predicted": answer}
-            mistake |= {"probability": float(np.mean(given)), "seeds": len(given)}
-            found.append((-sum(given), index, mistake))  # the sum: a mistake of every seed comes first
-    return [mistake for *_, mistake in sorted(found, key=lambda entry: entry[:2])[:_MISTAKES]]
-
-
-def _differences(
-    correct: Mapping[str, Correct], neural: Sequence[str], scratch: Mapping[str, str], both: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Each pretrained arm − its scratch, one pretrained − another, every arm − tfidf, both together − the one alone."""
-    pairs = [*scratch.items(), *itertools.combinations(scratch, 2)]
-    pairs += [(name, "tfidf") for name in (*sorted(neural, key=is_scratch), *both)]
-    pairs += [(name, name.removesuffix(TOGETHER)) for name in both]
-    entries = []
-    for a, b in pairs:
-        if a in correct and b in correct:
-            difference = paired_difference(correct[a], correct[b])
-            entries.append({"a": a, "b": b, **asdict(difference), "interval": list(difference.interval)})
-    return entries
-
-
-def _baseline(arms: Mapping[str, Any], classical: Mapping[str, Baseline]) -> dict[str, Any] | None:
-    if "tfidf" not in classical:
-        return None
-    baseline, scores = classical["tfidf"], arms["tfidf"]["test_accuracy"]
-    return {
-        "name": baseline.name,
-        "accuracy": scores["mean"],
-        "interval": scores["interval"],
-        "c": baseline.c,
-        "valid_accuracy": baseline.valid_accuracy,
-        "seconds": baseline.seconds,
-    }
-
-
-def _reach(
-    arms: Mapping[str, Sequence[SeedOutcome]], scratch: Mapping[str, str]
-) -> tuple[dict[str, dict[str, Any] | None], dict[str, float]]:
-    """When each arm's mean validation accuracy first reaches its scratch's best; None if it never does."""
-    targets = {
-        name: max(float(np.mean([s.valid for s in scores])) for scores in _by_epoch(outcomes).values())
-        for name, outcomes in arms.items()
-        if is_scratch(name)
-    }
-    reach: dict[str, dict[str, Any] | None] = {}
-    for name, outcomes in arms.items():
-        target = targets.get(scratch.get(name, name))
-        if target is None:
-            continue
-        reach[name] = None
-        for epoch, scores in _by_epoch(outcomes).items():
-            if float(np.mean([score.valid for score in scores])) >= target - 1e-12:
-                seconds = float(np.mean([score.seconds for score in scores]))
-                reach[name] = {"epochs": epoch, "seconds": seconds}
-                break
-    return reach, targets
+    def arms_of(self, kind: ArmKind) -> dict[str, ArmResult]:
+        """Return the arms of one kind, by name."""
+        return {name: arm for name, arm in self.arms.items() if arm.kind == kind}

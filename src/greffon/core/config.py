@@ -1,17 +1,22 @@
 """Frozen descriptions of a run, read strictly: an unknown name is an error with the nearest known one.
 
-Nothing here knows how a run is executed. Settings that cannot be are refused when the description is
-made, so that no other module has to check them again.
+Each setting is defined once, as a field: its name, type, default, help text (the docstring below it) and checks.
+The command line makes its options from these fields, and the functions of the same names their keyword arguments.
+Nothing here knows how a run is executed. Impossible settings are refused when the description is made, so that no
+other module has to check them again.
 """
 
 import dataclasses
+import inspect
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from greffon.core.errors import UserError, did_you_mean
+from greffon.core.synonyms import our_name
 
 Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "silu", "swiglu"]
 Norm = Literal["layer", "rms"]
@@ -26,55 +31,63 @@ BestMetric = Literal["loss", "bleu"]
 Backend = Literal["torch", "ctranslate2"]
 Pooling = Literal["cls", "last", "mean", "mean-max"]
 Pool = Literal["cls", "mean", "last"]
-"""What can stand for a text that is only looked at."""
+"""Poolings that need no trained head."""
 PoolerActivation = Literal["none", "tanh", "relu"]
 
 LARGEST = {"layers": 1000, "hidden_size": 100_000, "heads": 1000, "intermediate_size": 1_000_000, "context": 1_000_000}
-"""Beyond any machine that this package is for: a larger number is a slip of the finger."""
+"""Beyond any machine that this package is for: a larger number is a typing mistake."""
+
+FLAG: Mapping[str, Any] = types.MappingProxyType({"flag": True})
+"""Metadata of a yes/no field that the command line offers as a bare flag: `--freeze`, not `--freeze true`."""
+
+
+def _metavar(name: str) -> Mapping[str, Any]:
+    """Metadata of a field whose value has a name of its own in the help text."""
+    return types.MappingProxyType({"metavar": name})
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The form of a body."""
+    """The architecture of a body."""
 
     layers: int = 3
-    """Number of blocks."""
+    """Number of Transformer blocks."""
     hidden_size: int = 128
-    """Features of a hidden state."""
+    """Width of the hidden states."""
     heads: int = 2
-    """Attention heads; they share the width and cost nothing."""
+    """Number of attention heads; must divide the hidden size."""
     intermediate_size: int = 512
-    """Features inside the feed-forward network."""
+    """Width of the feed-forward network."""
     activation: Activation = "squared-relu"
-    """What bends inside the feed-forward network."""
+    """Activation of the feed-forward network."""
     norm: Norm = "layer"
-    """LayerNorm, or RMSNorm."""
+    """Normalization: LayerNorm or RMSNorm."""
     norm_place: NormPlace = "pre"
-    """Whether norms stand before each sublayer, or after."""
+    """Normalize before each sublayer (pre) or after it (post)."""
     positions: Positions = "rotary"
-    """How a token knows where it stands."""
+    """Position encoding."""
     bias: bool = False
-    """Whether linear maps and layer norms have biases."""
+    """Biases in linear layers and layer norms."""
     tie_embeddings: bool = True
-    """Whether the vocabulary head borrows the embedding as its matrix."""
+    """Use the token embedding as the output matrix of the vocabulary head."""
     dropout: float = 0.0
-    """The share of features that training hides."""
+    """Dropout probability inside the body."""
     context: int = 256
-    """Tokens of the longest text it is trained on."""
+    """Maximum sequence length, in tokens."""
     segments: int = 0
-    """Kinds of text in a pair that the body tells apart; 0: none."""
+    """Number of segment embeddings; 0 for none."""
     scale_embeddings: bool = True
-    """Whether embeddings are multiplied by √width on their way in."""
+    """Multiply token embeddings by the square root of the hidden size."""
     embedding_norm: bool = False
-    """Whether a norm stands between the embeddings and the first block (BERT)."""
+    """Normalize the embeddings before the first block, as BERT does."""
     norm_epsilon: float = 1e-5
-    """What norms add to the variance."""
+    """Epsilon that normalization adds to the variance."""
     position_offset: int = 0
-    """Learned positions before the first one in use (RoBERTa: 2)."""
+    """Number of learned positions before the first one in use (RoBERTa: 2)."""
     head_transform: bool = False
-    """Whether the vocabulary head maps, bends and normalises what it reads first (BERT)."""
+    """Put a dense layer, an activation and a norm before the vocabulary head, as BERT does."""
     head_bias: bool = False
-    """Whether a tied vocabulary head has a bias of its own (BERT, Marian)."""
+    """Bias of a vocabulary head with tied embeddings (BERT, Marian)."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden_size", "heads", "intermediate_size", "context"):
@@ -109,53 +122,53 @@ class Training:
     """How a model is trained."""
 
     steps: int = 0
-    """Optimiser steps in all; 0: as many as `minutes` hold, by a short calibration."""
+    """Number of optimizer steps; 0 for as many as fit into `minutes`."""
     minutes: float = 0.0
-    """Minutes of training, where no steps are given."""
+    """Minutes of training if no number of steps is given."""
     batch_size: int = 8
-    """Rows of a batch (texts, when fine-tuning)."""
+    """Sequences in a batch when pretraining, texts when fine-tuning."""
     batch_tokens: int = 4096
-    """Padded tokens of a batch of pairs at most, on its longer side."""
+    """Maximum tokens in a batch of sentence pairs, with padding, on the longer side (translation)."""
     gradient_accumulation: int = 1
-    """Batches whose gradients are summed for one step."""
+    """Number of batches whose gradients are added up for one step."""
     optimizer: Optimizer = "muon"
-    """Muon for the matrices inside the blocks and AdamW for the rest, or AdamW for all."""
+    """AdamW for all parameters, or Muon for the matrices inside the blocks and AdamW for the rest."""
     learning_rate: float = 1e-2
-    """AdamW's rate: embeddings, heads, norms, biases (and matrices, without Muon)."""
+    """Learning rate of AdamW."""
     muon_learning_rate: float = 1e-2
-    """Muon's rate, for the matrices inside the blocks."""
+    """Learning rate of Muon."""
     weight_decay: float = 0.0
-    """The share of a weight that a full step takes away."""
+    """Decoupled weight decay of both optimizers."""
     warmup_steps: int = 100
-    """Steps in which the rate climbs to its full height; a fifth of all steps at most."""
+    """Steps over which the learning rate rises linearly to its full value; at most a fifth of all steps."""
     lr_schedule: LrSchedule = "linear"
-    """How the rate falls afterwards: to zero at the last step, or with the root of the step (Noam)."""
+    """Schedule of the learning rate after the warmup."""
     max_grad_norm: float = 1.0
-    """The largest gradient norm; longer ones are scaled down."""
+    """Maximum gradient norm; larger gradients are scaled down to it."""
     skip_loss_spikes: float = 5.0
-    """A loss this many times the usual is not learned from, nor a gradient 100 times as many; 0: only no numbers."""
+    """Skip a step whose loss is this many times the recent one; 0 disables the check, except for NaN and infinity."""
     label_smoothing: float = 0.0
-    """The share that is spread over the whole vocabulary instead of the wanted token (translation)."""
+    """Label smoothing (translation)."""
     average_checkpoints: int = 0
-    """Evaluations, the last ones, whose weights are averaged at the end, if that is better; 0: none."""
+    """Average the weights of the last N evaluations at the end, and keep the mean if it is better; 0 disables it."""
     metric_for_best: BestMetric = "loss"
-    """Which held-out score chooses the best weights and stops early: loss, or BLEU (translation)."""
+    """Validation metric that selects the best weights and stops training early: loss, or BLEU (translation)."""
     layer_decay: float = 1.0
-    """The rate of each layer as a share of the one above it (ULMFiT)."""
+    """Learning rate of each layer as a fraction of the rate of the layer above it."""
     unfreeze_every: int = 0
-    """Steps after which one more layer, from the top, begins to learn; 0: all learn from the start."""
+    """Unfreeze one more layer, from the top, every N steps; 0 trains all layers from the start."""
     patience: int = 0
-    """Evaluations without a better score after which training stops; 0: never."""
+    """Stop after N evaluations without a better score; 0 disables early stopping."""
     compile: bool = False
-    """Whether blocks are compiled first (torch.compile): a minute of waiting, and seldom much faster on a CPU."""
+    """Compile the blocks with torch.compile: takes about a minute, and seldom pays off on a CPU."""
     seed: int = 0
-    """What all random numbers are derived from."""
+    """Random seed (default: 0)."""
     evaluate_every: int = 0
-    """Steps between two evaluations; 0: ten in all (pretraining) or one an epoch (fine-tuning)."""
+    """Steps between two evaluations; 0 for ten in all when pretraining, and for one an epoch when fine-tuning."""
     eval_tokens: int = 65_536
-    """Held-out tokens that an evaluation reads at most."""
+    """Maximum tokens of held-out text that an evaluation reads."""
     checkpoint_minutes: float = 2.0
-    """Minutes between two checkpoints at most."""
+    """Maximum minutes between two checkpoints."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -194,53 +207,60 @@ class Training:
 
 @dataclass(frozen=True)
 class Data:
-    """Where the text comes from."""
+    """Where the text of a run comes from."""
 
     train: tuple[str, ...] = ()
+    """Training files."""
     mix: tuple[int, ...] = ()
-    """How many rows of each text to take in turn; empty: all text is one."""
+    """Number of sequences to take from each training text in turn; empty to mix all text evenly."""
     valid: tuple[str, ...] = ()
-    """Empty: a share of the training text is held out."""
+    """Validation files; if empty, a fraction of the training text is held out."""
     test: tuple[str, ...] = ()
-    """Scored beside the validation text; never used to choose anything."""
+    """Test files; they are scored and never used to select anything."""
     hold_out_test: bool = False
-    """Whether a fifth of the labelled training texts is kept as the test."""
+    """Hold out a fifth of the labelled training texts as the test set."""
     limit: int = 0
-    """How many labelled texts to train on at most; 0: all."""
+    """Maximum number of labelled training texts; 0 for all."""
     source: str = ""
-    """A file of sentences, and"""
+    """File of source sentences, one per line; if empty, the pairs are columns of `train`."""
     target: str = ""
-    """one with their translations on the same lines (or both in columns of `train`)."""
+    """File of the translations of `source`, line by line."""
     valid_source: str = ""
+    """Validation file of source sentences."""
     valid_target: str = ""
+    """Validation file of the translations of `valid_source`, line by line."""
     text_column: str = "text"
+    """Column with the text."""
     label_column: str = "label"
+    """Column with the label."""
     source_column: str = "source"
+    """Column with the source sentence."""
     target_column: str = "target"
+    """Column with the translation."""
     tokenizer: str = ""
-    """An existing tokenizer; empty: one is trained on the training text."""
+    """An existing tokenizer; if empty, one is trained on the training text."""
     digest: str = ""
-    """The identity of what was read: text and tokenizer."""
+    """Hash of the text and the tokenizer that were read."""
 
 
 @dataclass(frozen=True)
 class Masking:
-    """What a masked language model hides, and whether it also judges pairs of texts."""
+    """Settings of a masked language model (--objective masked)."""
 
     mask_rate: float = 0.15
-    """The share of tokens to predict: 80 % of them hidden, 10 % replaced, 10 % left as they are."""
-    whole_word_masking: bool = False
-    """Whether all pieces of a word are chosen together."""
-    next_sentence: bool = False
-    """Whether to learn, too, if one text follows another in the same document."""
-    gist: bool = False
-    """Whether to tell what is hidden from the mean of its whole text, too."""
+    """Fraction of tokens to predict; of these, 80 % are masked, 10 % replaced and 10 % kept."""
+    whole_word_masking: bool = field(default=False, metadata=FLAG)
+    """Mask whole words instead of single tokens."""
+    next_sentence: bool = field(default=False, metadata=FLAG)
+    """Also train next-sentence prediction."""
+    gist: bool = field(default=False, metadata=FLAG)
+    """Also predict the masked tokens from the mean of all hidden states, for bodies that will classify."""
 
     def __post_init__(self) -> None:
         if not 0 < self.mask_rate < 1:
-            raise UserError(f"mask_rate is {self.mask_rate}; choose a share between 0 and 1, such as 0.15")
+            raise UserError(f"mask_rate is {self.mask_rate}; choose a fraction between 0 and 1, such as 0.15")
         if self.gist and self.next_sentence:
-            raise UserError("--gist and --next-sentence each learn something of a whole text; give one of them")
+            raise UserError("--gist and --next-sentence each train a second head on the whole text; give one of them")
 
 
 @dataclass(frozen=True)
@@ -248,19 +268,19 @@ class Graft:
     """How a class head is grafted on a body."""
 
     pooling: Pooling = "mean-max"
-    """What the head reads: the first token, the last real one, the mean, or mean and maximum side by side."""
+    """Hidden states that the head reads: of the first token, of the last one, their mean, or mean and maximum."""
     concat_embeddings: bool = False
-    """Whether the head also reads the token embeddings, beside what the body made of them."""
+    """Let the head also read the pooled token embeddings."""
     head_dropout: float = 0.0
-    """The share of pooled features that training hides from the head."""
+    """Dropout probability of the pooled features."""
     adversarial_epsilon: float = 0.0
-    """How far training also pushes a text's embeddings to where they mislead most, in lengths of one; 0: not at all."""
-    freeze: bool = False
-    """Train the head alone."""
+    """Size of adversarial perturbations of the embeddings, relative to their norm; 0 disables adversarial training."""
+    freeze: bool = field(default=False, metadata=FLAG)
+    """Freeze the body and train the head alone."""
     pooler_activation: PoolerActivation = "none"
-    """Whether the head maps and bends the pooled features first (BERT: tanh, DistilBERT: relu)."""
+    """Put a dense layer with this activation before the classes (BERT: tanh, DistilBERT: relu)."""
     class_bias: bool = True
-    """Whether the classes have a bias (GPT-2's have none)."""
+    """Bias of the classes (GPT-2 has none)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.head_dropout < 1:
@@ -269,6 +289,118 @@ class Graft:
             raise UserError(
                 f"adversarial_epsilon is {self.adversarial_epsilon}; choose 0 for none, or a number like 0.1"
             )
+
+
+@dataclass(frozen=True)
+class Start:
+    """What to pretrain, and which weights and tokenizer to start from."""
+
+    objective: PretrainingObjective = "causal"
+    """Training objective: predict the next token (causal), predict masked tokens (masked), or translate (seq2seq)."""
+    preset: str | None = field(default=None, metadata=_metavar("NAME"))
+    """Named architecture and training settings: compact (default), lab, bert-mini (masked) or gpt2-mini (causal);
+    for translation small (default), base or marian-small."""
+    tokenizer: Path | None = field(default=None, metadata=_metavar("TOK"))
+    """Existing tokenizer, or a run that has one; by default one is trained on the text."""
+    vocab_size: int | None = None
+    """Vocabulary size of the tokenizer to train (default: the preset's)."""
+    init_from: Path | None = field(default=None, metadata=_metavar("RUN"))
+    """Run whose weights, architecture and tokenizer to start from."""
+    encoder_from: Path | None = field(default=None, metadata=_metavar("RUN"))
+    """Pretrained run whose body initializes the encoder of a translator and fixes its architecture and tokenizer."""
+    decoder_from: Path | None = field(default=None, metadata=_metavar("RUN"))
+    """Pretrained run whose body initializes the decoder of a translator and fixes its architecture and tokenizer."""
+
+    def __post_init__(self) -> None:
+        objectives = get_args(PretrainingObjective)
+        if self.objective not in objectives:
+            raise UserError(f"unknown objective {self.objective!r}{did_you_mean(self.objective, objectives)}")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """How the text files of a pretraining are read."""
+
+    mix: tuple[int, ...] = ()
+    """Number of sequences to take from each TEXT in turn, for example 3 1 (default: mix all text evenly)."""
+    valid: tuple[str, ...] = field(default=(), metadata=_metavar("TEXT"))
+    """Validation text files (default: hold out 1 % of the documents)."""
+    text_column: str = "text"
+    """Column with the text, in files that have columns."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentence pairs for translation."""
+
+    source: Path | None = None
+    """File of source sentences, one per line; needs --target."""
+    target: Path | None = None
+    """File of the translations of --source, line by line."""
+    valid_source: Path | None = None
+    """Validation file of source sentences; needs --valid-target (default: hold out 1 % of the pairs)."""
+    valid_target: Path | None = None
+    """Validation file of the translations of --valid-source, line by line."""
+    source_column: str = "source"
+    """Column with the source sentence, where the pairs are a table given as TEXT."""
+    target_column: str = "target"
+    """Column with the translation, where the pairs are a table given as TEXT."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to train: give one of them."""
+
+    steps: int | None = None
+    """Train for N optimizer steps."""
+    tokens: int | None = None
+    """Train on N tokens of text."""
+    minutes: float | None = None
+    """Train for N minutes on this machine (default: 10)."""
+
+    def __post_init__(self) -> None:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if len(given) > 1:
+            raise UserError(f"{' and '.join(f'--{name}' for name in given)} exclude each other; give one of them")
+        for name, value in given.items():
+            if not value > 0:
+                raise UserError(f"{name} is {value}; choose a number above 0")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How labelled texts are read and split."""
+
+    valid: Path | None = None
+    """Validation file, which selects the best epoch (default: a stratified fifth of the training texts)."""
+    test: Path | None = None
+    """Test file, which is scored and selects nothing."""
+    text_column: str = "text"
+    """Column with the text."""
+    label_column: str = "label"
+    """Column with the label."""
+
+
+@dataclass(frozen=True)
+class Finetuning:
+    """How a body is fine-tuned."""
+
+    epochs: int = 15
+    """Number of passes over the training texts."""
+    adapt: bool = field(default=False, metadata=FLAG)
+    """Continue pretraining on the training texts first, without their labels."""
+    gradual_unfreezing: bool = field(default=False, metadata=FLAG)
+    """Unfreeze one more layer with each epoch, from the top."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How many processes share the work; this is no part of the run."""
+
+    processes: int = 1
+    """Number of processes on this machine that share the work; the losses do not depend on it."""
+    fsdp: bool = field(default=False, metadata=FLAG)
+    """Shard the weights over the processes (fully sharded data parallel), for bodies that do not fit into one."""
 
 
 @dataclass(frozen=True)
@@ -281,30 +413,31 @@ class Recipe:
     training: Training
     data: Data
     vocab_size: int
-    """Tokens of the vocabulary, special ones included."""
+    """Vocabulary size, special tokens included."""
     tokenizer_digest: str = ""
-    """The identity of the tokenizer in the run directory, once there is one."""
+    """Hash of the tokenizer in the run directory, once there is one."""
     origin: str = ""
-    """The run whose weights it starts from; empty: fresh ones."""
+    """Run whose weights initialize the model; if empty, the weights are random."""
     encoder_origin: str = ""
-    """The run whose body the encoder of a translator starts from."""
+    """Run whose body initializes the encoder of a translator."""
     decoder_origin: str = ""
-    """The run whose body, and head, the decoder of a translator starts from."""
+    """Run whose body and head initialize the decoder of a translator."""
     body: BodyKind = "decoder"
-    """Whether it reads forward only, both ways, or one text while it writes another."""
+    """Kind of body: causal, bidirectional, or both with cross-attention."""
     masking: Masking | None = None
     graft: Graft | None = None
     labels: tuple[str, ...] = ()
     imported: str = ""
-    """The checkpoint it was read from, where it was not trained here."""
+    """Checkpoint that the run was imported from; empty if it was trained here."""
     cost: Mapping[str, float] = field(default_factory=dict)
-    """What a short calibration measured before the start: seconds a step, gigabytes at the peak."""
+    """Measured by a short calibration before the start: seconds per step, gigabytes at the peak."""
 
     def __post_init__(self) -> None:
         _at_least("vocab_size", self.vocab_size, 1)
 
 
 Description = TypeVar("Description")
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def from_dict(kind: type[Description], values: Mapping[str, Any], where: str) -> Description:
@@ -319,7 +452,7 @@ def from_dict(kind: type[Description], values: Mapping[str, Any], where: str) ->
     hints = get_type_hints(kind)
     for name in values:
         if name not in hints:
-            raise UserError(f"{where}: unknown setting {name!r}{did_you_mean(name, hints)}")
+            raise UserError(f"{where}: {unknown_setting(name, list(hints))}")
     read = {name: read_value(hints[name], value, f"{where}: {name}") for name, value in values.items()}
     required = [
         f.name
@@ -339,14 +472,55 @@ def override(description: Description, settings: Mapping[str, Any]) -> Descripti
     return dataclasses.replace(description, **given)  # type: ignore[type-var]
 
 
+def part(description: Description, settings: Mapping[str, Any]) -> tuple[Description, dict[str, Any]]:
+    """Return the description with those of the settings that it has, and the other settings."""
+    names = {f.name for f in dataclasses.fields(description)}  # type: ignore[arg-type]
+    return override(description, settings), {name: value for name, value in settings.items() if name not in names}
+
+
+def unknown_setting(name: str, known: list[str]) -> str:
+    """Say that there is no such setting, and what it is called here or what was meant.
+
+    >>> unknown_setting("lr", ["steps", "learning_rate"])
+    "unknown setting 'lr': it is 'learning_rate' here"
+    """
+    ours = our_name(name, known)
+    return f"unknown setting {name!r}" + (did_you_mean(name, known) if ours is None else f": it is {ours!r} here")
+
+
 def check_names(settings: Mapping[str, Any], *kinds: type, where: str = "") -> None:
     """Refuse settings that none of the descriptions has."""
     known = [f.name for kind in kinds for f in dataclasses.fields(kind)]
     for name in settings:
         if name not in known:
-            raise UserError(f"{where}unknown setting {name!r}{did_you_mean(name, known)}")
+            raise UserError(f"{where}{unknown_setting(name, known)}")
 
 
+def takes(*kinds: type) -> Callable[[Verb], Verb]:
+    """Show the fields of the descriptions as keyword arguments in the signature of a function with `**settings`.
+
+    Defaults of `Shape`, `Training` and the like are shown as None: what is left out is the preset's.
+    """
+
+    def show(verb: Verb) -> Verb:
+        signature = inspect.signature(verb)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        added: dict[str, inspect.Parameter] = {}
+        for kind in kinds:
+            hints = get_type_hints(kind)
+            for f in dataclasses.fields(kind):
+                if f.name not in signature.parameters and f.name not in added:
+                    hint, default = (hints[f.name] | None, None) if kind in BY_PRESET else (hints[f.name], f.default)
+                    keyword = inspect.Parameter.KEYWORD_ONLY
+                    added[f.name] = inspect.Parameter(f.name, keyword, default=default, annotation=hint)
+        verb.__signature__ = signature.replace(parameters=[*own, *added.values()])  # type: ignore[attr-defined]
+        return verb
+
+    return show
+
+
+BY_PRESET = (Shape, Training, Graft)
+"""Descriptions whose defaults, where a setting is left out, are those of the preset."""
 FREE = ("dropout", "context")
 """What fine-tuning may change in the shape of a body."""
 PAIR_SETTINGS = ("batch_tokens", "label_smoothing", "metric_for_best")
@@ -356,7 +530,43 @@ def refuse_pair_settings(settings: Mapping[str, Any]) -> None:
     """Refuse the settings that mean something to a translator alone."""
     for name in PAIR_SETTINGS:
         if settings.get(name) is not None:
-            raise UserError(f"--{name.replace('_', '-')} is for translation (--objective seq2seq); leave it out")
+            raise UserError(f"{option(name)} is for translation (--objective seq2seq); leave it out")
+
+
+_ANY = object()
+_CONFLICTS: tuple[tuple[str, Any, str, Any, str], ...] = (
+    ("freeze", True, "layer_decay", _ANY, "no layer of the body is trained"),
+    ("freeze", True, "gradual_unfreezing", True, "no layer of the body is trained"),
+    ("freeze", True, "unfreeze_every", _ANY, "no layer of the body is trained"),
+    ("freeze", True, "optimizer", "muon", "Muon trains only matrices of the body"),
+    ("freeze", True, "muon_learning_rate", _ANY, "Muon trains only matrices of the body"),
+    ("optimizer", "adamw", "muon_learning_rate", _ANY, "AdamW trains all parameters"),
+    ("gradual_unfreezing", True, "unfreeze_every", _ANY, "both set when a layer begins to learn"),
+    ("tie_embeddings", False, "head_bias", _ANY, "an untied head has the biases of --bias"),
+)
+"""Two settings, the values with which they exclude each other, and why."""
+
+
+def refuse_conflicts(given: Mapping[str, Any]) -> None:
+    """Refuse two settings of which one would be ignored; only what the user gave counts, not a preset's values.
+
+    >>> refuse_conflicts({"optimizer": "adamw", "muon_learning_rate": 0.01})
+    Traceback (most recent call last):
+    greffon.core.errors.UserError: --muon-learning-rate has no effect with --optimizer adamw: AdamW trains all …
+    """
+    for one, this, other, that, why in _CONFLICTS:
+        if all(
+            given.get(name) is not None and (value is _ANY or given[name] == value)
+            for name, value in ((one, this), (other, that))
+        ):
+            first = option(one) if this is True else f"{option(one)} {str(this).lower()}"
+            second = option(other) if that in (_ANY, True) else f"{option(other)} {that}"
+            raise UserError(f"{second} has no effect with {first}: {why}; give one of them")
+
+
+def option(name: str) -> str:
+    """Write a setting as an option of the command line: `--batch-size`."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _at_least(name: str, value: int, least: int) -> None:
@@ -381,6 +591,8 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
         return tuple(read_value(get_args(hint)[0], item, where) for item in value)
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         return {str(name): read_value(get_args(hint)[1], item, where) for name, item in value.items()}
+    if hint is Any:
+        return value
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(hint, type) and type(value) is hint:

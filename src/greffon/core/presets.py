@@ -22,7 +22,7 @@ class Preset:
 
 
 def compact() -> Preset:
-    """Build the default: few bits per byte for a minute of two CPU cores (docs/experiments.md)."""
+    """Build the default: few bits per byte for a minute of two CPU cores (docs/findings.md)."""
     return Preset(
         shape=Shape(),
         training=Training(weight_decay=0.1),

@@ -1,1 +1,1 @@
-"""What a finished run is for: classify, generate, fill, embed, translate, evaluate, export. Knows no training."""
+"""Use finished runs: classify, generate, fill, embed, translate, evaluate, export. Knows no training."""

@@ -1,4 +1,4 @@
-"""Where each head of a run looks, on a text of one's own: `greffon.attention`."""
+"""Attention weights of every head of a run on a given text: `greffon.attention`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.inference.loading import load
 from greffon.inference.translate import translate
 from greffon.nn.attention import watching
@@ -20,56 +21,58 @@ from greffon.runs.run import Run
 
 Kind = Literal["self", "source", "target", "cross"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""`self`: a body and its text; of a translator `source` and `target`, each on itself, and `cross`, target on source."""
+"""`self` is the attention of a body with one stack. Of a translator, `source` and `target` are the self-attention of
+its encoder and its decoder, and `cross` is the attention of the target to the source."""
 
 
 @dataclass(frozen=True)
-class HeadHabits:
-    """What one head does with one text: means over the tokens that look.
+class HeadHabits(JsonResult):
+    """Statistics of one head on one text, as means over the queries.
 
-    In self-attention the first token is left out of the means: nothing comes before it. Across two
-    texts there is no distance, no previous token and no itself: these are None.
+    In self-attention the first query is left out: no token comes before it. In cross-attention, `distance`,
+    `previous` and `itself` are None, because queries and keys are tokens of different texts.
     """
 
     layer: int
-    """Counted from 1, as is"""
+    """Layer, counted from 1."""
     head: int
+    """Head, counted from 1."""
     distance: float | None
-    """How many tokens away it looks."""
+    """Mean distance between query and key, in tokens, weighted by attention."""
     entropy: float
-    """How widely, in bits: 0 is one token, log2(n) is n tokens alike."""
+    """Entropy of the weights in bits: 0 for all weight on one token, log2(n) for equal weight on n tokens."""
     previous: float | None
-    """The share of its weight on the token before,"""
+    """Weight on the token before the query."""
     first: float
-    """on the first token of the text,"""
+    """Weight on the first token of the text."""
     itself: float | None
-    """and on the token that looks."""
+    """Weight on the query's own token."""
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionWeights:
-    """Who looks at whom: each query shares a weight of 1 among the keys that it may see."""
+class AttentionWeights(JsonResult):
+    """Attention weights of all heads; the weights of each query add up to 1."""
 
     kind: Kind
     queries: list[str]
-    """The tokens that look (`cross`: the tokens being written)."""
+    """Tokens that attend; in cross-attention, the target tokens that are predicted there."""
     keys: list[str]
-    """The tokens that are looked at."""
+    """Tokens that are attended to."""
     weights: np.ndarray
-    """(layers, heads, queries, keys)"""
+    """Array of shape (layers, heads, queries, keys)."""
 
     @property
     def layers(self) -> int:
-        """How many layers there are."""
+        """Number of layers."""
         return int(self.weights.shape[0])
 
     @property
     def heads(self) -> int:
-        """How many heads each layer has."""
+        """Number of heads of each layer."""
         return int(self.weights.shape[1])
 
     def chosen(self, layer: int | None = None, head: int | None = None) -> list[tuple[int, int]]:
-        """Return the (layer, head) pairs that are asked for, counted from 1: one, a row, a column, or all."""
+        """Return the (layer, head) pairs with this layer and this head, counted from 1; None stands for all."""
         for name, number, count in (("layer", layer, self.layers), ("head", head, self.heads)):
             if number is not None and not 1 <= number <= count:
                 raise UserError(f"there is no {name} {number}; choose {'1' if count == 1 else f'from 1 to {count}'}")
@@ -78,13 +81,13 @@ class AttentionWeights:
         return [(i, j) for i in layers for j in heads]
 
     def of(self, layer: int, head: int) -> np.ndarray:
-        """Return the weights of one head, both counted from 1: (queries, keys)."""
+        """Return the weights of one head, (queries, keys); layer and head are counted from 1."""
         ((layer, head),) = self.chosen(layer, head)
         out: np.ndarray = self.weights[layer - 1, head - 1]
         return out
 
     def habits(self) -> list[HeadHabits]:
-        """Tell what each head does with this text, layer by layer."""
+        """Return the statistics of each head, layer by layer."""
         return [_habits(self.of(i, j), i, j, self.kind != "cross") for i, j in self.chosen()]
 
 
@@ -108,10 +111,10 @@ def _habits(weights: np.ndarray, layer: int, head: int, same_text: bool) -> Head
 
 
 def attention(run: str | Path | Run, text: str, to: str | None = None, *, kind: Kind | None = None) -> AttentionWeights:
-    """Return the weights of every head while a run reads a text: `attention(run, "Un livre.").weights.shape`.
+    """Return the attention weights of every head on a text: `attention(run, "Un livre.").weights.shape`.
 
-    A translator reads the text and writes `to`, or its own translation; `kind` picks one of its three
-    attentions, `cross` if left out. Any other run has one, `self`.
+    For a translator, `to` is the target text (by default, its own translation), and `kind` is `source`,
+    `target` or `cross` (default). Every other run has one kind, `self`.
     """
     run = Run.open(run)
     own: tuple[Kind, ...] = ("source", "target", "cross") if run.recipe.objective == "seq2seq" else ("self",)
@@ -119,7 +122,7 @@ def attention(run: str | Path | Run, text: str, to: str | None = None, *, kind: 
     if kind not in own:
         raise UserError(f"{run.path} is a {run.recipe.objective} run without {kind} attention; choose {_listed(own)}")
     if not text.strip():
-        raise UserError("an empty text has nothing to look at; give a sentence")
+        raise UserError("the text is empty; give a sentence")
     return _of_pair(run, text, to, kind) if kind != "self" else _of_text(run, text, to)
 
 
@@ -153,7 +156,7 @@ def _of_pair(run: Run, text: str, to: str | None, kind: Kind) -> AttentionWeight
 
 @torch.no_grad()
 def _watch(body: nn.Module, rows: Sequence[np.ndarray], blocks: nn.ModuleList, layer: str = "attention") -> np.ndarray:
-    """Let the body read one row (of each side), and stack what a layer of each block did: (layers, H, Q, K)."""
+    """Run the body on one row (of each side); stack the weights of the named layer of each block: (layers, H, Q, K)."""
     with watching() as seen:
         body(*(torch.from_numpy(row).unsqueeze(0) for row in rows))
     return torch.stack([seen[getattr(block, layer)][0] for block in blocks]).numpy()

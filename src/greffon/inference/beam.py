@@ -1,7 +1,8 @@
-"""From an encoder-decoder to token ids: beam search, and greedy as its width of one. Knows no text.
+"""Beam search with an encoder-decoder, over token ids; a beam of one is greedy search. Knows no text.
 
-Sentences do not touch each other: a sentence gives the same tokens alone and in company. Its source
-is read once; beams share it. A sentence leaves the batch as soon as no better ending is in sight.
+Sentences of a batch are independent: each gives the same tokens alone and in any batch. A source is
+encoded once for all its beams. A sentence leaves the batch once none of its beams can still beat its
+finished hypotheses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,12 +20,12 @@ from greffon.nn.model import Model
 from greffon.objectives.seq2seq import padded_sources
 
 BATCH_TOKENS = 4096
-"""Padded source tokens of a batch, counted once for each beam: enough to keep the cores busy."""
+"""Maximum of padded source tokens × beams in a batch: enough to keep the cores busy."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """How translations are sought: beams side by side, and how a score grows with length."""
+    """Number of beams, and the exponent of the length that divides a hypothesis' log-probability."""
 
     beam_size: int = 4
     length_penalty: float = 1.0
@@ -38,7 +39,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens that a search must know: those with a role, and those that no target holds."""
+    """Ids that a search must know: special tokens, and tokens that are never written."""
 
     padding: int
     start: int
@@ -48,7 +49,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A target without its end, and its score: log-probability / length ** penalty, the end counted."""
+    """A target without its end token; its score is log-probability / length ** length_penalty, the end counted."""
 
     tokens: list[int]
     score: float
@@ -57,7 +58,7 @@ class Hypothesis:
 def search_all(
     model: Model, sources: Sequence[np.ndarray], limits: Sequence[int], search: Search, vocabulary: Vocabulary
 ) -> list[list[Hypothesis]]:
-    """Search for the targets of all sources, in batches of similar length; each gets its best, best first."""
+    """Search for the targets of all sources, in batches of similar length; the hypotheses of each come best first."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for members in _batches([len(source) + 1 for source in sources], search.beam_size):
         some = search_batch(model, [sources[i] for i in members], [limits[i] for i in members], search, vocabulary)
@@ -82,7 +83,7 @@ def _batches(lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
 def search_batch(
     model: Model, sources: Sequence[np.ndarray], limits: Sequence[int], search: Search, vocabulary: Vocabulary
 ) -> list[list[Hypothesis]]:
-    """Search for the targets of one batch, of up to `limits` tokens each, the end counted."""
+    """Search for the targets of one batch; target i has at most `limits[i]` tokens, the end counted."""
     body, head = model.body, model.head
     assert isinstance(body, EncoderDecoder)
     assert isinstance(head, VocabularyHead)
@@ -90,7 +91,7 @@ def search_batch(
     device, beam = body.embedding.weight.device, search.beam_size
     tokens, documents = padded_sources(sources, vocabulary.end, vocabulary.padding)
     source = body.encode(tokens.to(device), None if documents is None else documents.to(device))
-    memory = body.new_cache(source, beam, max(limits))
+    cache = body.new_cache(source, beam, max(limits))
     active = torch.arange(len(sources), device=device)
     limit = torch.tensor(limits, device=device)
     written = torch.full((len(sources), beam, 1), vocabulary.start, device=device)  # (N, K, length + 1)
@@ -100,12 +101,12 @@ def search_batch(
     endings = [_Endings(beam) for _ in sources]
     for length in range(1, max(limits) + 1):
         raise_if_cancelled()
-        hidden = body.decode_step(written[:, :, -1].reshape(-1, 1), memory)[:, 0]
+        hidden = body.decode_step(written[:, :, -1].reshape(-1, 1), cache)[:, 0]
         values, origins, drawn = _continuations(head, hidden, sums, vocabulary.banned)
         candidates = torch.cat((_pick(written, origins), drawn.unsqueeze(-1)), dim=-1)  # (N, 2 K, length + 1)
         ended = (drawn == vocabulary.end) | (limit[active] == length).unsqueeze(1)
         divisor = length**search.length_penalty
-        # Only the best K candidates may end; the others are there so that K can go on.
+        # Only the best K candidates may end; the others are there so that K beams can continue.
         for n, rank in (ended & values.isfinite())[:, :beam].nonzero().tolist():
             target = [token for token in candidates[n, rank, 1:].tolist() if token != vocabulary.end]
             endings[int(active[n])].add(Hypothesis(target, values[n, rank].item() / divisor))
@@ -118,10 +119,10 @@ def search_batch(
         beams = origins.gather(1, chosen) + beam * torch.arange(len(active), device=device).unsqueeze(1)  # (N, K)
         if len(going) < len(active):
             kept = torch.tensor(going, device=device)
-            memory.take_sentences(kept, beams[kept].flatten())
+            cache.take_sentences(kept, beams[kept].flatten())
             active, written, sums = active[kept], written[kept], sums[kept]
         elif beam > 1:
-            memory.take_beams(beams.flatten())
+            cache.take_beams(beams.flatten())
     return [ending.best for ending in endings]
 
 
@@ -130,7 +131,7 @@ def _continuations(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the 2 K best continuations of each sentence: summed log-probability, beam and token, (N, 2 K) each.
 
-    They are among the 2 K best of each beam.
+    It is enough to look at the 2 K best of each beam.
     """
     sentences, beam = sums.shape
     best, drawn, total = head.highest(hidden, 2 * beam, banned)  # (N × K, 2 K), (N × K, 2 K), (N × K, 1)
@@ -145,7 +146,7 @@ def _pick(rows: Tensor, chosen: Tensor) -> Tensor:
 
 
 class _Endings:
-    """The best finished targets of one sentence, as many as there are beams."""
+    """Best finished hypotheses of one sentence, at most as many as there are beams."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -156,5 +157,5 @@ class _Endings:
 
     @property
     def worst(self) -> float:
-        """What a beam must beat to be worth going on with."""
+        """Score that an unfinished beam must beat to be continued."""
         return self.best[-1].score if len(self.best) == self.size else -torch.inf

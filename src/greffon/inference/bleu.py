@@ -1,14 +1,34 @@
-"""How good translations are: BLEU and chrF by sacreBLEU, with an interval. Knows texts alone."""
+"""Quality of translations: BLEU with an interval, and chrF, both by sacreBLEU. Knows texts alone."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.core.rng import generator
 
 RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class TranslationScores(JsonResult):
+    """Scores of a translator on sentence pairs, in points from 0 to 100."""
+
+    bleu: float
+    """Corpus BLEU."""
+    bleu_interval: tuple[float, float]
+    """95 % bootstrap interval of BLEU over sentences."""
+    chrf: float
+    """Corpus chrF."""
+    signature: str
+    """sacreBLEU's signature of BLEU: tokenization, case and version."""
+    chrf_signature: str
+    """sacreBLEU's signature of chrF."""
+    n: int
+    """Number of sentence pairs."""
 
 
 def sacrebleu() -> Any:
@@ -27,17 +47,17 @@ def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
     return float(sacrebleu().BLEU().corpus_score(list(translations), [list(references)]).score)
 
 
-def translation_scores(translations: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Score translations against one reference each, in the form of `greffon evaluate --json`."""
+def translation_scores(translations: Sequence[str], references: Sequence[str]) -> TranslationScores:
+    """Score translations against one reference each."""
     metric, chrf = sacrebleu().BLEU(), sacrebleu().CHRF()
-    return {
-        "bleu": metric.corpus_score(list(translations), [list(references)]).score,
-        "bleu_interval": list(bleu_interval(translations, references)),
-        "chrf": chrf.corpus_score(list(translations), [list(references)]).score,
-        "signature": str(metric.get_signature()),
-        "chrf_signature": str(chrf.get_signature()),
-        "n": len(references),
-    }
+    return TranslationScores(
+        bleu=metric.corpus_score(list(translations), [list(references)]).score,
+        bleu_interval=bleu_interval(translations, references),
+        chrf=chrf.corpus_score(list(translations), [list(references)]).score,
+        signature=str(metric.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
+        n=len(references),
+    )
 
 
 def bleu_interval(translations: Sequence[str], references: Sequence[str], seed: int = 0) -> tuple[float, float]:

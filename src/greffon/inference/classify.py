@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.data.corpora import Labelled
 from greffon.inference.loading import load
 from greffon.objectives.classify import class_probabilities
@@ -15,7 +16,7 @@ from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Classification:
+class Classification(JsonResult):
     """A text, its label, and the probability of each label."""
 
     text: str
@@ -26,7 +27,7 @@ class Classification:
 def classify(run: str | Path | Run, texts: str | Sequence[str], *, int8: bool = False) -> list[Classification]:
     """Label texts with a fine-tuned run: `classify("runs/reviews", "Un beau livre.")[0].label`.
 
-    With `int8` the body computes in 8-bit integers: faster, with slightly other probabilities.
+    With `int8` the body computes in 8-bit integers: faster, with slightly different probabilities.
     """
     run = classifier(run)
     texts = [texts] if isinstance(texts, str) else list(texts)
@@ -51,7 +52,7 @@ def probabilities(run: Run, examples: Sequence[Labelled], *, int8: bool = False)
 
 
 def classifier(run: str | Path | Run) -> Run:
-    """Open a run that classifies, or say why it does not."""
+    """Open a fine-tuned run; raise a `UserError` for any other."""
     run = Run.open(run)
     if run.recipe.objective != "classify":
         remedy = f"fine-tune it first with `greffon finetune {run.path} --train F --valid F --out RUN`"

@@ -1,8 +1,9 @@
-"""A translator for CTranslate2: a run's weights in that library's form, and its search in place of ours.
+"""Translate with CTranslate2: convert a run's weights, and use that library's beam search.
 
-The library (`pip install 'greffon[ctranslate2]'`) is a C++ engine for encoder-decoders. A run is
-converted once and kept in the cache under the digest of what it was made from. Before a conversion
-is kept, both are asked for the same log-probabilities: what it cannot compute is never answered wrong.
+CTranslate2 (`pip install 'greffon[ctranslate2]'`) is a C++ engine for encoder-decoders. A run is converted
+once, and the conversion is cached under a digest of its weights, tokenizer and shape. Before a conversion
+is kept, its log-probabilities are compared with those of the run, so that a model that the library cannot
+compute is refused instead of giving wrong translations.
 """
 
 import hashlib
@@ -32,17 +33,17 @@ from greffon.runs.export_dir import MARKER, clear
 from greffon.runs.run import Run, write_json
 
 FORMAT = 1
-"""Part of what names a conversion: changed when the same weights would be written differently."""
+"""Version of the conversion, part of its digest; increase it when the same weights would be written differently."""
 TOLERANCE = 1e-2
-"""Nats by which a token's log-probability may differ from ours before a conversion is refused."""
+"""Largest difference between a token's log-probabilities in both libraries, in nats; beyond it the run is refused."""
 PATIENCE = 1.5
-"""Translations found before a search ends, as a multiple of its beams: with 1 some good ones come too late."""
+"""Hypotheses to finish before a search ends, as a multiple of the beams: with 1, some good ones come too late."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "swiglu": "SWISH"}
 POSITIONS = ("sinusoidal", "sinusoidal-halves", "learned", "none")
 
 
 def ctranslate2() -> Any:
-    """Import the library, or say how to install it."""
+    """Import CTranslate2; raise a `UserError` that says how to install it."""
     try:
         import ctranslate2
     except ImportError:
@@ -53,7 +54,7 @@ def ctranslate2() -> Any:
 
 
 def export_ctranslate2(run: str | Path | Run, out: str | Path, quantize: str | None = None) -> Path:
-    """Write a translator as a CTranslate2 model with its tokenizer beside it; `quantize` is None or "int8"."""
+    """Write a translator as a CTranslate2 model, together with its tokenizer; `quantize` is None or "int8"."""
     run, out = Run.open(run), Path(out)
     if quantize not in (None, "int8"):
         raise UserError(f"cannot quantize to {quantize!r}; choose int8, or leave it out for float32")
@@ -80,10 +81,10 @@ def search_ctranslate2(
     *,
     int8: bool = False,
 ) -> list[list[Hypothesis]]:
-    """Do what `beam.search_all` does, with another end.
+    """Search as `beam.search_all` does, with another stopping rule.
 
-    This search stops once it has found so many translations; ours, once no beam can beat the worst
-    of the K best. All that either finds before it stops is the same.
+    CTranslate2 stops after a fixed number of finished hypotheses; `beam.search_all` stops once no beam can
+    beat the worst of the K best. Up to that point both find the same hypotheses.
     """
     if not sources:
         return []
@@ -93,7 +94,7 @@ def search_ctranslate2(
 
 @contextmanager
 def _threads() -> Iterator[int]:
-    """Say how many threads torch has, and give it as many afterwards: the library takes them away."""
+    """Yield the number of threads of torch, and restore it afterwards: CTranslate2 changes it."""
     threads = torch.get_num_threads()
     try:
         yield threads
@@ -120,7 +121,7 @@ def _search(
     batch_tokens = max(min(share, BATCH_TOKENS // search.beam_size), longest)
 
     def translate(members: Sequence[int], limit: int) -> list[int]:
-        """Search for the targets of some sources; return those that went beyond their own limit."""
+        """Search for the targets of some sources; return the sources whose targets exceed their own limit."""
         results = translator.translate_batch(
             [[names[id] for id in sources[i]] for i in members],
             max_batch_size=batch_tokens,
@@ -147,7 +148,7 @@ def _search(
             ][: search.beam_size]
         return beyond
 
-    # The library knows one limit for all. Few sentences reach theirs, and they are sought again with it.
+    # The library has one limit for all sentences. The few that exceed their own are searched again with it.
     again = translate(range(len(sources)), max(limits))
     for limit in sorted({limits[i] for i in again}):
         translate([i for i in again if limits[i] == limit], limit)
@@ -158,7 +159,7 @@ def _search(
 
 
 def _opened(run: Run, int8: bool, threads: int) -> Any:
-    """Open the converted run, with as many batches at a time as torch would use threads."""
+    """Open the converted run; it translates as many batches in parallel as torch has threads."""
     kind = "int8" if int8 else "float32"
     if kind not in ctranslate2().get_supported_compute_types("cpu"):
         raise UserError(f"CTranslate2 cannot compute in {kind} on this processor; leave out --int8")
@@ -181,7 +182,7 @@ _open = lru_cache(maxsize=4)(_translator)
 
 
 def _kept(run: Run) -> Path:
-    """Return the folder of a run's conversion in the cache, made if it is not there."""
+    """Return the folder of a run's conversion in the cache; convert the run if it is not there."""
     if not run.has_model:
         run.load_model()  # says what is missing
     parts = [FORMAT, ctranslate2().__version__, sha256(run.path / "model.safetensors"), run.recipe.tokenizer_digest]
@@ -209,7 +210,7 @@ def _kept(run: Run) -> Path:
 
 
 def _convert(run: Run, folder: Path, quantize: str | None) -> None:
-    """Write the model into a new folder, and ask it whether it computes what the run does."""
+    """Write the model into a new folder, and check that it computes the same as the run."""
     library = ctranslate2()
     if run.recipe.objective != "seq2seq":
         raise UserError(f"{run.path} is a {run.recipe.objective} run; CTranslate2 takes translators, of seq2seq")
@@ -240,7 +241,7 @@ def _convert(run: Run, folder: Path, quantize: str | None) -> None:
 
 
 def _names(run: Run) -> list[str]:
-    """Name every id of the model's vocabulary; some may stand for no token."""
+    """Return the name of every id of the model's vocabulary; ids without a token are called `<unused …>`."""
     names = run.tokenizer.names
     return [*names, *(f"<unused {id}>" for id in range(len(names), run.recipe.vocab_size))]
 
@@ -314,7 +315,7 @@ def _place_block(block: Block, layer: Any) -> None:
     inner = block.feed_forward
     if inner.gate is None:
         _place_linears([inner.up], layer.ffn.linear_0)
-    else:  # the library bends its first map, and the second gates it
+    else:  # the library applies the activation to its first layer and multiplies by the second
         _place_linears([inner.gate], layer.ffn.linear_0)
         _place_linears([inner.up], layer.ffn.linear_0_noact)
     _place_linears([inner.down], layer.ffn.linear_1)
@@ -322,9 +323,9 @@ def _place_block(block: Block, layer: Any) -> None:
 
 
 def _place_attention(attention: Attention, spec: Any, *fused: Sequence[str]) -> None:
-    """Place the four maps; those that read the same states stand in one matrix."""
-    maps = [[getattr(attention, name) for name in names] for names in fused if names]
-    for linears, its in zip([*maps, [attention.out]], spec.linear, strict=True):
+    """Place the four linear layers; those with the same input are one matrix there."""
+    groups = [[getattr(attention, name) for name in names] for names in fused if names]
+    for linears, its in zip([*groups, [attention.out]], spec.linear, strict=True):
         _place_linears(linears, its)
 
 

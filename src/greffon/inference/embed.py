@@ -1,4 +1,4 @@
-"""Vectors of texts, and of words in their context: what a body makes of them, without any head."""
+"""Vectors of texts, and of words in context: hidden states of a body, without a head."""
 
 import io
 import warnings
@@ -14,6 +14,7 @@ from greffon.core.cancellation import raise_if_cancelled
 from greffon.core.config import Pool
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
+from greffon.core.json_results import JsonResult
 from greffon.data.segmentation import Words
 from greffon.inference.loading import load
 from greffon.nn.heads import pool as pooled
@@ -24,17 +25,17 @@ POOLS = get_args(Pool)
 
 
 def embed(run: str | Path | Run, texts: str | Sequence[str], *, pooling: Pool = "mean") -> np.ndarray:
-    """Return a vector for each text, (N, width): `embed("runs/body", ["Un beau livre."]).shape`.
+    """Return a vector for each text, (N, hidden_size): `embed("runs/body", ["Un beau livre."]).shape`.
 
-    `pool` is what stands for a text: the mean of its tokens' states, the last one's, or that of
-    `cls`, the first one, for bodies that look both ways.
+    `pooling` makes one vector of the hidden states of a text: `mean` takes their mean, `last` the state of the
+    last token, and `cls` that of the first token, which needs an encoder.
     """
     run = _body(run)
     texts = [texts] if isinstance(texts, str) else list(texts)
     if pooling not in POOLS:
         raise UserError(f"unknown pooling {pooling!r}; choose {', '.join(POOLS[:-1])} or {POOLS[-1]}")
     if pooling == "cls" and run.recipe.body == "decoder":
-        raise UserError(f"{run.path} reads forward, so its first token has seen nothing; choose mean or last")
+        raise UserError(f"{run.path} is a decoder, whose first token attends to no other; choose mean or last")
     model, prepared = load(run), LabelledTexts(run.recipe, run.tokenizer)
     encoded = run.tokenizer.encode_many(texts)
     batches, order = prepared.in_order([(prepared.lay_out(ids), -1) for ids in encoded])
@@ -65,7 +66,7 @@ def _body(run: str | Path | Run) -> Run:
 
 
 def save_vectors(path: Path, vectors: np.ndarray) -> None:
-    """Write vectors as a NumPy file, whole or not at all."""
+    """Write vectors as a NumPy file, atomically."""
     content = io.BytesIO()
     np.save(content, vectors, allow_pickle=False)
     try:
@@ -75,8 +76,8 @@ def save_vectors(path: Path, vectors: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """A text, its place in the list, and its cosine with what was asked for."""
+class Neighbour(JsonResult):
+    """A text that was found, its index in the list, and its cosine similarity with the query."""
 
     text: str
     index: int
@@ -86,17 +87,17 @@ class Neighbour:
 def nearest(
     run: str | Path | Run, text: str, texts: Sequence[str], *, top_k: int = 5, pooling: Pool = "mean"
 ) -> list[Neighbour]:
-    """Return the texts whose vectors point most nearly the same way, the nearest first."""
+    """Return the `top_k` texts with the highest cosine similarity to `text`, the most similar first."""
     if top_k < 1:
         raise UserError(f"top_k is {top_k}; choose 1 or more")
     if not texts or isinstance(texts, str):
-        raise UserError("there are no texts to look among; give a list of at least one")
+        raise UserError("there are no texts to search; give a list of at least one")
     vectors = embed(run, [text, *texts], pooling=pooling)
     return nearest_vectors(vectors[0], vectors[1:], texts, top_k)
 
 
 def nearest_vectors(vector: np.ndarray, vectors: np.ndarray, texts: Sequence[str], top_k: int) -> list[Neighbour]:
-    """Rank texts by the cosine of their vectors with one vector."""
+    """Return the `top_k` texts with the highest cosine similarity to one vector; blank texts are skipped."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
     cosines = vectors @ vector / np.maximum(lengths, 1e-12)
     blank = np.array([not text.strip() for text in texts])
@@ -105,17 +106,17 @@ def nearest_vectors(vector: np.ndarray, vectors: np.ndarray, texts: Sequence[str
 
 
 @dataclass(frozen=True)
-class WordVector:
-    """A word as it stands in a text, and its vector there."""
+class WordVector(JsonResult):
+    """A word of a text, and its vector in this context."""
 
     word: str
     vector: np.ndarray
 
 
 def word_vectors(run: str | Path | Run, text: str) -> list[WordVector]:
-    """Return the vector of each word of a text in its context: the mean over the word's tokens.
+    """Return the vector of each word of a text in its context: the mean of its tokens' hidden states.
 
-    The same word has another vector in another sentence:
+    The same word has different vectors in different sentences:
     `[found.vector for found in word_vectors(run, "L'avocat mange un avocat.") if found.word == "avocat"]`.
     """
     run = _body(run)

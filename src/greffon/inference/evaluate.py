@@ -1,30 +1,79 @@
-"""Score a run on files, whatever it is: `greffon.evaluate`."""
+"""Score a run on files: `greffon.evaluate`."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import Backend, Recipe
+from greffon.core.config import Backend
 from greffon.core.errors import UserError, did_you_mean
+from greffon.core.json_results import JsonResult
 from greffon.core.rng import generator
 from greffon.data.batching import Stream, Windows
 from greffon.data.corpora import Labelled, column_pairs, labelled, line_pairs
 from greffon.data.lint import overlap
 from greffon.data.splits import load_splits
 from greffon.data.token_store import open_store
-from greffon.data.tokenizer import Tokenizer
-from greffon.inference.bleu import sacrebleu, translation_scores
+from greffon.inference.beam import Search
+from greffon.inference.bleu import TranslationScores, sacrebleu, translation_scores
 from greffon.inference.classify import probabilities
 from greffon.inference.loading import load
 from greffon.inference.metrics import confusion, macro_f1, wilson_interval
-from greffon.inference.scoring import held_out_loss
-from greffon.inference.translate import translate, translator
-from greffon.nn.model import Model
+from greffon.inference.scoring import batch_losses, loss_interval, mean_losses
+from greffon.inference.translate import Decoding, decode
 from greffon.objectives.corpus import task_of
 from greffon.runs.run import Run
 
-SCORING_ROWS = 16
+BATCH_ROWS = 16
+MIN_BATCHES = 20
+"""A short text is scored in smaller batches: the interval resamples batches, and few of them make a poor one."""
+
+
+@dataclass(frozen=True)
+class ClassScores(JsonResult):
+    """Scores of a classifier on labelled texts."""
+
+    accuracy: float
+    """Share of texts with the right label."""
+    interval: tuple[float, float]
+    """95 % Wilson interval of the accuracy."""
+    macro_f1: float
+    """Unweighted mean of the classes' F1."""
+    n: int
+    """Number of texts."""
+    labels: tuple[str, ...]
+    """Labels, in the order of the confusion matrix."""
+    confusion: list[list[int]]
+    """Number of texts by true label (row) and predicted label (column)."""
+
+
+@dataclass(frozen=True)
+class LanguageScores(JsonResult):
+    """Scores of a language model on plain text; a masked one predicts tokens that were masked at random."""
+
+    loss: float
+    """Cross-entropy in nats per predicted token."""
+    interval: tuple[float, float] | None
+    """95 % bootstrap interval of the loss over batches; None if the text fits into one batch."""
+    bits_per_byte: float
+    """Cross-entropy in bits per byte, comparable across vocabularies."""
+    n: int
+    """Number of predicted tokens."""
+    pair_loss: float | None = None
+    """Cross-entropy of next-sentence prediction; None if the run was trained without."""
+    pair_accuracy: float | None = None
+    """Accuracy of next-sentence prediction; None if the run was trained without."""
+    gist_loss: float | None = None
+    """Loss of the gist head; None if the run was trained without."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the scores by name, without those of tasks that the run was not trained for."""
+        optional = ("pair_loss", "pair_accuracy", "gist_loss")
+        return {name: value for name, value in super().to_json().items() if name not in optional or value is not None}
+
+
+Scores = ClassScores | LanguageScores | TranslationScores
 
 
 def evaluate(
@@ -41,58 +90,42 @@ def evaluate(
     length_penalty: float = 1.0,
     backend: Backend = "torch",
     int8: bool = False,
-) -> dict[str, Any]:
-    """Score a run: accuracy for a classifier, bits per byte for a language model, BLEU for a translator.
+) -> Scores:
+    """Score a run on a file: `evaluate("runs/reviews", "test.csv").to_json()`.
 
-    A translator takes two files aligned line by line, `source` and `target`, or a table with both.
+    The result is a `ClassScores` for a classifier, a `LanguageScores` for a causal or masked language
+    model, and a `TranslationScores` for a translator. A translator takes two files aligned line by line,
+    `source` and `target`, or a table with both columns. A masked language model predicts tokens that are
+    masked at random, the same ones each time.
     """
     run = Run.open(run)
-    if run.recipe.objective == "seq2seq":
-        return evaluate_pairs(
-            run,
-            file,
-            source=source,
-            target=target,
-            source_column=source_column,
-            target_column=target_column,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            backend=backend,
-            int8=int8,
-        )
+    objective = run.recipe.objective
+    if objective == "seq2seq":
+        decoding = Decoding(Search(beam_size, length_penalty), backend, int8)
+        sacrebleu()  # before the work, so that none is lost
+        if (source is None) != (target is None) or (file is None) == (source is None):
+            raise UserError("give the pairs once: --source F --target F, or a FILE with the columns source and target")
+        if source is not None and target is not None:
+            return _evaluate_pairs(run, line_pairs(Path(source), Path(target)), f"{source} and {target}", decoding)
+        assert file is not None
+        return _evaluate_pairs(run, column_pairs(Path(file), source_column, target_column), str(file), decoding)
     if backend != "torch":
-        raise UserError(f"{run.path} is a {run.recipe.objective} run; --backend is for translators")
-    if int8 and run.recipe.objective != "classify":
-        raise UserError(f"{run.path} is a {run.recipe.objective} run; --int8 is for classifiers and translators")
+        raise UserError(f"{run.path} is a {objective} run; --backend is for translators")
+    if int8 and objective != "classify":
+        raise UserError(f"{run.path} is a {objective} run; --int8 is for classifiers and translators")
     if source is not None or target is not None:
-        raise UserError(f"{run.path} is a {run.recipe.objective} run, no translator; give it one FILE")
+        raise UserError(f"{run.path} is a {objective} run, no translator; give it one FILE")
     if file is None:
         raise UserError("nothing to score the run on; give a FILE")
-    return _evaluate_file(run, file, text_column=text_column, label_column=label_column, int8=int8)
-
-
-def _evaluate_file(
-    run: str | Path | Run,
-    file: str | Path,
-    *,
-    text_column: str = "text",
-    label_column: str = "label",
-    int8: bool = False,
-) -> dict[str, Any]:
-    """Score a run on a file: accuracy for a classifier, loss and bits per byte for a language model.
-
-    A masked one is asked for tokens hidden at random, always the same ones.
-    """
-    run = Run.open(run)
-    if run.recipe.objective == "classify":
+    if objective == "classify":
         return _evaluate_classes(run, labelled(Path(file), text_column, label_column), file, int8)
-    if run.recipe.objective == "body":
+    if objective == "body":
         raise UserError(f"{run.path} has no head that could be scored; fine-tune it with `greffon finetune {run.path}`")
-    return language_scores(load(run), run.recipe, run.tokenizer, file, text_column)
+    return _evaluate_text(run, file, text_column)
 
 
-def _warn_of_known(run: Run, examples: Sequence[Labelled], file: str | Path) -> None:
-    """Tell of texts that the run has learnt from, as far as its files can still be read."""
+def _warn_of_overlap(run: Run, examples: Sequence[Labelled], file: str | Path) -> None:
+    """Warn of texts that the run was trained on, if its training files can still be read."""
     try:
         learnt = load_splits(run.recipe.data).train
     except UserError:
@@ -106,7 +139,7 @@ def _warn_of_known(run: Run, examples: Sequence[Labelled], file: str | Path) -> 
         )
 
 
-def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path, int8: bool) -> dict[str, Any]:
+def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path, int8: bool) -> ClassScores:
     labels = run.recipe.labels
     for example in examples:
         if example.label not in labels:
@@ -114,59 +147,39 @@ def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path, 
                 f"{file}:{example.line}: the run does not know the label {example.label!r}"
                 f"{did_you_mean(example.label, labels)}"
             )
-    _warn_of_known(run, examples, file)
+    _warn_of_overlap(run, examples, file)
     gold = [example.label for example in examples]
     found = [labels[i] for i in probabilities(run, examples, int8=int8).argmax(axis=1)]
     right = sum(a == b for a, b in zip(gold, found, strict=True))
-    return {
-        "accuracy": right / len(gold),
-        "interval": list(wilson_interval(right, len(gold))),
-        "macro_f1": macro_f1(gold, found, labels),
-        "n": len(gold),
-        "labels": list(labels),
-        "confusion": confusion(gold, found, labels),
-    }
+    return ClassScores(
+        accuracy=right / len(gold),
+        interval=wilson_interval(right, len(gold)),
+        macro_f1=macro_f1(gold, found, labels),
+        n=len(gold),
+        labels=labels,
+        confusion=confusion(gold, found, labels),
+    )
 
 
-def language_scores(
-    model: Model, recipe: Recipe, tokenizer: Tokenizer, file: str | Path, text_column: str
-) -> dict[str, float]:
-    """Score a language model on all of a file; what is hidden is always the same."""
+def _evaluate_text(run: Run, file: str | Path, text_column: str) -> LanguageScores:
+    recipe, tokenizer = run.recipe, run.tokenizer
     task = task_of(recipe, tokenizer)
-    store = open_store([file], tokenizer, text_column)
-    windows = Windows(Stream.whole(store), recipe.shape.context, seed=0)
+    windows = Windows(Stream.whole(open_store([file], tokenizer, text_column)), recipe.shape.context, seed=0)
     cut = task.cut(windows, windows)
-    numbers = range(0, cut.count, SCORING_ROWS)
-    batches = (task.batch(cut.natural(n, SCORING_ROWS), generator(0, "held out", n)) for n in numbers)
-    return held_out_loss(model, task.objective, batches)
+    rows = min(BATCH_ROWS, max(1, cut.count // MIN_BATCHES))
+    numbers = range(0, cut.count, rows)
+    batches = (task.batch(cut.natural(n, rows), generator(0, "held out", n)) for n in numbers)
+    losses = batch_losses(load(run), task.objective, batches)
+    return LanguageScores(
+        **mean_losses(losses), interval=loss_interval(losses), n=sum(batch.targets for batch in losses)
+    )
 
 
-def evaluate_pairs(
-    run: str | Path | Run,
-    file: str | Path | None = None,
-    *,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    source_column: str = "source",
-    target_column: str = "target",
-    beam_size: int = 4,
-    length_penalty: float = 1.0,
-    backend: Backend = "torch",
-    int8: bool = False,
-) -> dict[str, Any]:
-    """Score a translator on pairs: BLEU with its interval and signature, and chrF."""
-    run = translator(run)
-    sacrebleu()  # before the work, so that none is lost
-    if (source is None) != (target is None) or (file is None) == (source is None):
-        raise UserError("give the pairs once: --source F --target F, or a FILE with the columns source and target")
-    if source is not None and target is not None:
-        pairs, where = list(line_pairs(Path(source), Path(target))), f"{source} and {target}"
-    else:
-        assert file is not None
-        pairs, where = list(column_pairs(Path(file), source_column, target_column)), str(file)
-    for number, pair in enumerate(pairs, start=1):
-        if not (pair[0].strip() and pair[1].strip()):
+def _evaluate_pairs(run: Run, pairs: Iterable[tuple[str, str]], where: str, decoding: Decoding) -> TranslationScores:
+    sources, references = [], []
+    for number, (source, reference) in enumerate(pairs, start=1):
+        if not (source.strip() and reference.strip()):
             raise UserError(f"{where}: one side of pair {number} is empty; fill it, or remove the pair on both sides")
-    lefts = [left for left, _ in pairs]
-    made = translate(run, lefts, beam_size=beam_size, length_penalty=length_penalty, backend=backend, int8=int8)
-    return translation_scores([one.translation for one in made], [right for _, right in pairs])
+        sources.append(source)
+        references.append(reference)
+    return translation_scores([best[0].translation for best in decode(run, sources, 1, decoding)], references)

@@ -1,4 +1,4 @@
-"""A Run in a form that other tools load: `greffon.export`."""
+"""Export a run to the format of another library: `greffon.export`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ TARGETS: dict[str, Callable[..., Path]] = {
 def export(
     run: str | Path | Run, *, to: str, out: str | Path, quantize: str | None = None, force: bool = False
 ) -> Path:
-    """Write a run in a form that other tools load: `export("runs/body", to="huggingface", out="body-hf")`.
+    """Write a run in the format of another library: `export("runs/body", to="huggingface", out="body-hf")`.
 
     A translator for CTranslate2 can be stored in 8-bit integers: `quantize="int8"`.
     """

@@ -1,4 +1,4 @@
-"""Guess what stands behind each [MASK]: `greffon.fill`."""
+"""Predict the tokens at [MASK]: `greffon.fill`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,29 +6,30 @@ from pathlib import Path
 import torch
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.inference.generate import Candidate
 from greffon.inference.loading import load
 from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Mask:
-    """One [MASK] of a text, and what may stand behind it, the likeliest first."""
+class Mask(JsonResult):
+    """One [MASK] of a text, and its candidates, the most probable first."""
 
     text: str
     candidates: list[Candidate]
 
 
 def fill(run: str | Path | Run, text: str, *, top_k: int = 5) -> list[Mask]:
-    """Guess each [MASK] of a text: `fill("runs/masked", "Ce livre est [MASK].")[0].candidates[0].token`."""
+    """Predict each [MASK] of a text: `fill("runs/masked", "Ce livre est [MASK].")[0].candidates[0].token`."""
     run = Run.open(run)
     if run.recipe.objective != "masked":
         raise UserError(
-            f"{run.path} is a {run.recipe.objective} run and was never asked to fill masks; give one that was "
+            f"{run.path} is a {run.recipe.objective} run and cannot fill masks; give one that was "
             "pretrained with --objective masked"
         )
     if "[MASK]" not in text:
-        raise UserError("the text has no [MASK] to fill; write [MASK] where a word is to be guessed")
+        raise UserError("the text has no [MASK] to fill; write [MASK] where a token is to be predicted")
     model, tokenizer = load(run), run.tokenizer
     choices = len(tokenizer.ordinary)
     if not 1 <= top_k <= choices:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.inference.loading import load
 from greffon.inference.sampling import Draw, Sampling, generate_tokens
 from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Generation:
+class Generation(JsonResult):
     """A prompt and its continuation as one text."""
 
     prompt: str
@@ -31,7 +32,7 @@ def generate(
     top_p: float = 0.95,
     seed: int = 0,
 ) -> Generation:
-    """Continue a prompt: `greffon.generate("runs/body", "Bonjour les").text`. Same seed, same text."""
+    """Continue a prompt: `greffon.generate("runs/body", "Bonjour les").text`. The same seed gives the same text."""
     return generate_many(
         run, [prompt], max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
     )[0]
@@ -47,7 +48,7 @@ def generate_many(
     top_p: float = 0.95,
     seed: int = 0,
 ) -> list[Generation]:
-    """Continue several prompts at once; each gets what it would get alone."""
+    """Continue several prompts in one batch; each gets the same continuation as alone."""
     run = Run.open(run)
     tokenizer = run.tokenizer
     steps = [draw.tokens for draw in _draws(run, prompts, max_new_tokens, Sampling(temperature, top_k, top_p), seed)]
@@ -59,7 +60,7 @@ def generate_many(
 
 
 def _draws(run: Run, prompts: Sequence[str], max_new_tokens: int, sampling: Sampling, seed: int) -> Iterator[Draw]:
-    """Draw token after token behind each prompt: the one way that text is generated."""
+    """Draw the tokens of each continuation step by step: what all functions that generate call."""
     if run.recipe.objective != "causal":
         raise UserError(f"{run.path} is a {run.recipe.objective} run and cannot generate; give a causal one")
     if max_new_tokens < 1:
@@ -84,27 +85,28 @@ def _draws(run: Run, prompts: Sequence[str], max_new_tokens: int, sampling: Samp
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A token that may stand behind a mask, or come next; its own space before it is part of it."""
+class Candidate(JsonResult):
+    """A possible token and its probability; a space before the token is part of it."""
 
     token: str
     probability: float
 
 
 @dataclass(frozen=True)
-class Written:
-    """One token as it was written: what it adds to the text, and what else the model considered.
+class Written(JsonResult):
+    """One generated token, and the most probable tokens at its place.
 
-    The probabilities are the model's own, before temperature and cuts; `alternatives` holds the likeliest
-    tokens, the one that was drawn among them if it is one of those.
+    Probabilities are those of the model, before temperature, top-k and top-p. `alternatives` contains the
+    generated token only if it is one of the most probable.
     """
 
     token: str
     text: str
+    """What the token adds to the text; empty while a character is incomplete."""
     probability: float
     alternatives: list[Candidate]
     end: bool
-    """Whether it says that the text is over, and adds nothing."""
+    """Whether it is the end-of-text token, which adds nothing to the text."""
 
 
 def stream(
@@ -118,9 +120,10 @@ def stream(
     seed: int = 0,
     alternatives: int = 5,
 ) -> Iterator[Written]:
-    """Continue a prompt token by token; the texts add up to what `generate` writes behind the prompt.
+    """Continue a prompt token by token: `for written in stream("runs/body", "Bonjour"): …`.
 
-    The end of the text is a token, too, and adds nothing: `for written in stream("runs/body", "Bonjour"): …`.
+    The texts of all tokens together are the continuation that `generate` returns. `alternatives` is the
+    number of most probable tokens to return with each.
     """
     run = Run.open(run)
     tokenizer = run.tokenizer

@@ -1,4 +1,4 @@
-"""A run's model, loaded once."""
+"""Load the model of a run, with a cache."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +21,10 @@ def _load(path: Path, changed: int, prepacked: bool, int8: bool) -> Model:
 
 
 def load(run: Run, *, prepacked: bool = False, int8: bool = False) -> Model:
-    """Load a run's model once, until its file changes.
+    """Load the model of a run, or return the cached one if its file has not changed.
 
-    To write token by token, with its maps packed; to read fast and nearly the same, in 8-bit integers.
+    `prepacked` stores the weights of linear layers in the form that is fastest for generation token by token;
+    `int8` quantizes them to 8-bit integers.
     """
     if int8 and not can_quantize_int8():
         raise UserError("PyTorch cannot compute in 8-bit integers on this machine; leave out --int8")

@@ -1,4 +1,4 @@
-"""How well a language model predicts early and late in a text, beyond the length that it was trained on."""
+"""Loss of a language model by position in the text, also beyond the trained length: `greffon.loss_by_position`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from greffon.core.config import Recipe
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.core.rng import generator
 from greffon.data.token_store import open_store
 from greffon.inference.loading import load
@@ -23,20 +24,23 @@ _BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class PositionLoss:
-    """Bits per byte in each stretch of positions, over texts that are all longer than the last."""
+class PositionLoss(JsonResult):
+    """Bits per byte in each interval of positions, over texts that all reach the last position."""
 
     run: str
+    """Name of the run."""
     encoding: str
+    """Kind of position encoding."""
     trained: int
-    """Tokens of the longest text that it was trained on."""
+    """Context in training, in tokens."""
     edges: np.ndarray
-    """Where stretches begin, and where the last one ends: (stretches + 1,)."""
+    """Positions at which the intervals begin, and at which the last one ends: (stretches + 1,)."""
     bits_per_byte: np.ndarray
-    """(stretches,)"""
+    """Mean loss of each interval: (stretches,)."""
     texts: int
+    """Number of texts."""
     stopped: bool
-    """Whether its positions end where it was trained, so that nothing can be said of what comes after."""
+    """Whether only the trained length was scored, because learned positions end there."""
 
 
 def loss_by_position(
@@ -48,10 +52,10 @@ def loss_by_position(
     stretches: int = 8,
     text_column: str = "text",
 ) -> PositionLoss:
-    """Return the loss by position up to `times` the trained length, on held-out text or a file of long ones.
+    """Return the loss by position up to `times` the trained length, on a file or else on the held-out text.
 
-    The trained length is cut into `stretches`. Only texts that reach the end are read, the same ones at
-    every position. A masked body reads all of a long text at once.
+    The trained length is divided into `stretches` intervals. Only texts that reach the last position are
+    used, so that every interval is a mean over the same texts. A masked body reads a long text at once.
     """
     run = Run.open(run)
     recipe = run.recipe
@@ -74,7 +78,7 @@ def loss_by_position(
 
 
 def _documents(run: Run, file: str | Path | None, text_column: str, least: int, most: int) -> list[np.ndarray]:
-    """Return texts of at least so many tokens, or say that there is none."""
+    """Return up to `most` texts of at least `least` tokens; raise a `UserError` if there is none."""
     if file is None:
         found = list(held_out_documents(run.recipe, run.tokenizer))
         where = f"the text that {run.path} holds out"
@@ -92,7 +96,7 @@ def _documents(run: Run, file: str | Path | None, text_column: str, least: int, 
 
 
 def _task(recipe: Recipe, run: Run, length: int) -> Task[Any]:
-    """The run's own task on rows of another length; of pairs, only the hidden tokens are asked for."""
+    """Return the run's task on rows of another length, without next-sentence prediction."""
     masking = None if recipe.masking is None else replace(recipe.masking, next_sentence=False)
     return task_of(replace(recipe, shape=replace(recipe.shape, context=length), masking=masking), run.tokenizer)
 
@@ -101,7 +105,7 @@ def _task(recipe: Recipe, run: Run, length: int) -> Task[Any]:
 def _sums(
     model: Model, task: Task[Any], rows: Sequence[np.ndarray], length: int, run: Run
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum nats, and bytes that were predicted, at each position: (length,) each."""
+    """Return the sum of nats and the number of predicted bytes at each position: (length,) each."""
     nats, counted = np.zeros(length), np.zeros(length)
     size = max(1, _BATCH_TOKENS // length)
     for first in range(0, len(rows), size):

@@ -1,7 +1,7 @@
-"""How sure may we be: intervals, paired differences, and scores by class.
+"""Metrics of classifiers: intervals, paired differences, and scores by class.
 
-Correctness comes as a boolean array (seeds, texts): one row a run, one column a test text. The module
-knows nothing of models or files; every draw comes from a private generator.
+Correctness is a boolean array (seeds, texts): one row per run, one column per test text. The module knows
+no models or files; random numbers come from private generators.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from greffon.core.json_results import JsonResult
+
 Correct = npt.NDArray[np.bool_]
 Interval = tuple[float, float]
 
@@ -17,8 +19,8 @@ _Z95 = 1.959963984540054  # the normal's 97.5 % quantile
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Mean accuracy of `a` minus that of `b`, its 95 % interval, and a two-sided p."""
+class Difference(JsonResult):
+    """Mean accuracy of `a` minus that of `b`, its 95 % interval, and a two-sided p-value."""
 
     mean: float
     interval: Interval
@@ -26,8 +28,8 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class ClassScore:
-    """One class's figures; a ratio without a denominator is 0."""
+class ClassScore(JsonResult):
+    """Scores of one class; a ratio with a denominator of 0 is 0."""
 
     precision: float
     recall: float
@@ -38,7 +40,7 @@ class ClassScore:
 def accuracy_interval(correct: Correct, seed: int = 0, resamples: int = 2000) -> Interval:
     """95 % percentile bootstrap interval of the mean, resampling both seeds and texts.
 
-    With a single seed the interval speaks of the texts alone: it cannot know what another seed does.
+    With a single seed the interval covers the variation over texts only.
 
     >>> accuracy_interval(np.ones((3, 50), dtype=bool))
     (1.0, 1.0)
@@ -50,7 +52,7 @@ def accuracy_interval(correct: Correct, seed: int = 0, resamples: int = 2000) ->
 def paired_difference(
     a: Correct, b: Correct, seed: int = 0, resamples: int = 2000, permutations: int = 10_000
 ) -> Difference:
-    """Compare two arms on the same texts; they may have different numbers of seeds."""
+    """Compare the accuracies of two arms on the same texts; the numbers of seeds may differ."""
     rng = np.random.default_rng(seed)
     means_a, means_b = _two_way_bootstrap([a, b], rng, resamples)
     return Difference(
@@ -63,7 +65,7 @@ def paired_difference(
 def _two_way_bootstrap(
     arms: Sequence[Correct], rng: np.random.Generator, resamples: int
 ) -> list[npt.NDArray[np.float64]]:
-    """Each arm's resampled means: texts drawn once for all arms (paired), seeds for each arm apart."""
+    """Return each arm's resampled means; texts are drawn once for all arms (paired), seeds for each arm separately."""
     texts = arms[0].shape[1]
     assert texts > 0, "no test texts"
     assert all(arm.ndim == 2 and arm.shape[0] > 0 and arm.shape[1] == texts for arm in arms)
@@ -83,7 +85,7 @@ def _two_way_bootstrap(
 
 
 def _permutation_p(a: Correct, b: Correct, rng: np.random.Generator, permutations: int) -> float:
-    """Flip the sign of each text's seed-averaged difference; count sums at least as far from zero."""
+    """Return the p-value of a sign-flip permutation test on each text's seed-averaged difference."""
     # Multiplied by both numbers of seeds the differences are integers: ties are exact.
     difference = a.sum(axis=0, dtype=np.int64) * b.shape[0] - b.sum(axis=0, dtype=np.int64) * a.shape[0]
     # Flipping n texts of one magnitude adds 2·Binomial(n, ½) − n of it; zeros add nothing.
@@ -100,7 +102,7 @@ def _percentiles(means: npt.NDArray[np.float64]) -> Interval:
 
 
 def wilson_interval(correct: int, n: int) -> Interval:
-    """95 % Wilson interval of one run's accuracy; unlike the normal one it stays inside 0 and 1."""
+    """Return the 95 % Wilson interval of one run's accuracy; unlike the normal interval it stays within 0 and 1."""
     assert 0 <= correct <= n, f"{correct} correct of {n}"
     assert n > 0, "no test texts"
     share, z2 = correct / n, _Z95**2
@@ -111,7 +113,7 @@ def wilson_interval(correct: int, n: int) -> Interval:
 
 
 def confusion(gold: Sequence[str], predicted: Sequence[str], classes: Sequence[str]) -> list[list[int]]:
-    """Counts by gold label (row) and predicted label (column).
+    """Return the number of texts by gold label (row) and predicted label (column).
 
     >>> confusion(["a", "a", "b"], ["a", "b", "b"], ["a", "b"])
     [[1, 1], [0, 1]]
@@ -124,7 +126,7 @@ def confusion(gold: Sequence[str], predicted: Sequence[str], classes: Sequence[s
 
 
 def per_class(gold: Sequence[str], predicted: Sequence[str], classes: Sequence[str]) -> dict[str, ClassScore]:
-    """Precision, recall, F1 and support of each class."""
+    """Return precision, recall, F1 and support of each class."""
     table = np.array(confusion(gold, predicted, classes), dtype=np.int64)
     scores = {}
     for index, label in enumerate(classes):
@@ -139,5 +141,5 @@ def per_class(gold: Sequence[str], predicted: Sequence[str], classes: Sequence[s
 
 
 def macro_f1(gold: Sequence[str], predicted: Sequence[str], classes: Sequence[str]) -> float:
-    """The plain mean of the classes' F1, so that a rare class weighs as much as a frequent one."""
+    """Return the unweighted mean of the classes' F1: a rare class counts as much as a frequent one."""
     return float(np.mean([score.f1 for score in per_class(gold, predicted, classes).values()]))

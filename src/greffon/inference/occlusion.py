@@ -1,4 +1,4 @@
-"""Which words mattered: the text is classified again and again, each time without one of its words."""
+"""Influence of each word on a classification, by leaving it out: `greffon.occlude`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from greffon.core.errors import UserError, did_you_mean
+from greffon.core.json_results import JsonResult
 from greffon.data.segmentation import Words
 from greffon.inference.classify import classifier
 from greffon.inference.loading import load
@@ -15,18 +16,18 @@ from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class WordInfluence:
-    """A word with the space before it, and by how much the label's probability falls without it."""
+class WordInfluence(JsonResult):
+    """A word with the space before it, and the fall of the label's probability when it is left out."""
 
     word: str
     influence: float
 
 
 @dataclass(frozen=True)
-class Occlusion:
+class Occlusion(JsonResult):
     """A text, its label and probabilities, and the influence of each word on that label.
 
-    The words add up to the text as far as the run reads it; `unread` is what its context has no room for.
+    The words together are the text up to the context of the run; `unread` is the rest.
     """
 
     text: str
@@ -37,10 +38,11 @@ class Occlusion:
 
 
 def occlude(run: str | Path | Run, text: str, *, label: str | None = None) -> Occlusion:
-    """Say which words of a text speak for its label: `occlude("runs/reviews", "Un beau livre.").words`.
+    """Return the influence of each word on a label: `occlude("runs/reviews", "Un beau livre.").words`.
 
-    The influence of a word is the probability of the label (the likeliest, unless one is given) minus
-    what it is when the word is left out: above 0 it speaks for the label, below 0 against it.
+    The influence of a word is the probability of the label minus the probability when the word is left out:
+    a positive influence speaks for the label, a negative one against it. The default label is the most
+    probable one.
     """
     run = classifier(run)
     labels = run.recipe.labels

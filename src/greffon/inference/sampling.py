@@ -1,7 +1,7 @@
-"""From a causal model to token ids: greedy and sampled, with a key/value memory. Knows no text.
+"""Generation with a causal model, over token ids: greedy or sampled, with a key/value cache. Knows no text.
 
-Rows of a batch do not touch each other: each has its own random generator, and padding is never
-seen, so a prompt gives the same tokens alone and in company.
+Rows of a batch are independent: each has its own random generator, and padding is masked, so that a prompt
+gives the same tokens alone and in any batch.
 """
 
 import math
@@ -20,7 +20,7 @@ from greffon.nn.model import Model
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is drawn: temperature 0 takes the likeliest; 0 and 1.0 switch the cuts off."""
+    """How the next token is drawn; temperature 0 is greedy, top_k 0 and top_p 1.0 mean no restriction."""
 
     temperature: float = 0.8
     top_k: int = 0
@@ -28,7 +28,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
-            raise UserError(f"temperature is {self.temperature}; choose 0 (the likeliest token) or more")
+            raise UserError(f"temperature is {self.temperature}; choose 0 (the most probable token) or more")
         if self.top_k < 0:
             raise UserError(f"top_k is {self.top_k}; choose a number of tokens, or 0 for all")
         if not 0 < self.top_p <= 1:
@@ -36,14 +36,14 @@ class Sampling:
 
 
 COLD = 1e-4
-"""Below this temperature only the likeliest token is left, and a division would overflow."""
+"""Below this temperature the most probable token is taken: dividing by it could overflow."""
 GREEDY = Sampling(temperature=0.0, top_p=1.0)
 SEVERAL = 256
-"""Tokens among which the cut is looked for first: to sort a whole vocabulary takes longer than to compute it."""
+"""Number of tokens that are sorted first for top-p: to sort a whole vocabulary takes longer than to compute it."""
 
 
 def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Return the tokens that sampling draws from, and their shares, which are 0 beyond a cut: (B, V) → (B, K) each."""
+    """Return the candidates and their probabilities, 0 outside top-k and top-p: (B, V) → (B, K) each."""
     logits, vocabulary = logits / sampling.temperature, logits.shape[-1]
     if 0 < sampling.top_k < vocabulary:
         best = logits.topk(sampling.top_k)
@@ -58,13 +58,13 @@ def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
                 break
             several *= 8
         tokens, shares = best.indices, best.values
-    # A token stays if those before it have not filled the share yet; the first always stays.
+    # A token stays if those before it do not add up to top_p yet; the first always stays.
     beyond = shares.cumsum(dim=-1) - shares >= sampling.top_p
     return tokens, shares.masked_fill(beyond, 0.0)
 
 
 def draw(logits: Tensor, sampling: Sampling, randoms: Sequence[torch.Generator]) -> list[int]:
-    """Draw the next token of each row by one number from its own generator; the likeliest needs no dice."""
+    """Draw the next token of each row with one random number from its own generator; greedy search draws none."""
     if sampling.temperature < COLD:
         best: list[int] = logits.numpy().argmax(axis=-1).tolist()  # several times as fast as PyTorch's
         return best
@@ -79,18 +79,18 @@ def draw(logits: Tensor, sampling: Sampling, randoms: Sequence[torch.Generator])
 
 
 class Reader:
-    """Reads token by token with a memory; at the end of the context it goes on with the later half."""
+    """Computes the logits of the next token with a cache; when the context is full, it keeps the later half."""
 
     def __init__(self, model: Model, prompts: Sequence[Sequence[int]], padding: int) -> None:
-        assert isinstance(model.body, Decoder), "only a causal body can read on"
+        assert isinstance(model.body, Decoder), "only a decoder has a cache"
         self.body, self.head = model.body, model.head
         self.context = self.body.shape.context
         self.read: list[list[int]] = [list(prompt) for prompt in prompts]
         self.padding = padding
-        self.memory: DecoderCache | None = None
+        self.cache: DecoderCache | None = None
 
     def _read_all(self) -> Tensor:
-        """Read what there is of each row from a fresh memory, padded on the left."""
+        """Compute the hidden states of all rows with a new cache, padded on the left."""
         body = self.body
         longest = max(map(len, self.read))
         kept = self.context if longest <= self.context else self.context // 2
@@ -101,36 +101,36 @@ class Reader:
         self.padded = bool(self.pads.any())
         positions = torch.arange(width).unsqueeze(0) - self.pads
         documents = torch.where(positions < 0, PADDING, 1) if self.padded else None
-        self.memory = body.new_cache(len(rows), self.context)
+        self.cache = body.new_cache(len(rows), self.context)
         device = body.embedding.weight.device
         documents = None if documents is None else documents.to(device)
-        return body.decode_step(tokens.to(device), self.memory, documents, positions.clamp(min=0).to(device))
+        return body.decode_step(tokens.to(device), self.cache, documents, positions.clamp(min=0).to(device))
 
     def logits(self) -> Tensor:
         """Return the logits of the next token of each row: (B, V)."""
         body = self.body
-        if self.memory is None or self.memory.filled == self.context:
+        if self.cache is None or self.cache.filled == self.context:
             hidden = self._read_all()
         else:
             device = body.embedding.weight.device
             tokens = torch.tensor([row[-1:] for row in self.read], device=device)
-            positions = (self.memory.filled - self.pads).to(device)
+            positions = (self.cache.filled - self.pads).to(device)
             documents = torch.ones_like(tokens) if self.padded else None
-            hidden = body.decode_step(tokens, self.memory, documents, positions)
+            hidden = body.decode_step(tokens, self.cache, documents, positions)
         out: Tensor = self.head(hidden[:, -1])
         return out
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One step: the token drawn in each row, and what the model itself thought of every token."""
+    """One step: the token drawn in each row, and the logits."""
 
     tokens: list[int]
     logits: Tensor  # (B, V), before temperature and cuts
 
     @property
     def probabilities(self) -> Tensor:
-        """What the model itself thought of every token: (B, V)."""
+        """Probability of every token, before temperature, top-k and top-p: (B, V)."""
         return self.logits.softmax(dim=-1)
 
 
@@ -146,7 +146,7 @@ def generate_tokens(
     padding: int,
     banned: Sequence[int] = (),
 ) -> Iterator[Draw]:
-    """Yield the next token of each row, step by step; `end` again and again once a row has ended."""
+    """Yield the next token of each row, step by step; a row that has ended yields `end`."""
     model.eval()
     reader = Reader(model, prompts, padding)
     randoms = [torch.Generator().manual_seed(seed) for _ in prompts]

@@ -1,11 +1,13 @@
-"""Held-out scores. Nothing here changes a model."""
+"""Scores on held-out text. Nothing here changes a model."""
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from greffon.core.rng import generator
 from greffon.data.tokenizer import Tokenizer
 from greffon.inference.beam import Search, Vocabulary, search_all
 from greffon.inference.bleu import bleu
@@ -14,20 +16,45 @@ from greffon.objectives.batch import AuxiliaryLoss, Batch
 from greffon.objectives.classify import class_probabilities
 from greffon.objectives.protocol import Objective
 
+MIN_PROBABILITY = 1e-12
+"""Lower bound of a probability in a loss: one that is 0 in fp32 would make the mean over all texts infinite."""
+
+
+@dataclass(frozen=True, eq=False)
+class BatchLoss:
+    """Loss of one batch, as sums."""
+
+    nats: float
+    targets: int
+    """Number of tokens that were predicted."""
+    bytes: int
+    """Number of bytes of these tokens."""
+    auxiliary: AuxiliaryLoss | None
+
 
 @torch.no_grad()
-def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) -> dict[str, float]:
-    """Return nats a token, and bits per byte, which compare across vocabularies; what is learnt beside, apart."""
+def batch_losses(model: Model, objective: Objective, batches: Iterable[Batch]) -> list[BatchLoss]:
+    """Return the loss of each batch."""
     device = next(model.parameters()).device
     model.eval()
-    nats, targets, text_bytes = 0.0, 0, 0
-    others: list[AuxiliaryLoss] = []
+    losses = []
     for batch in batches:
         score = objective.score(model, batch.to(device))
-        nats += score.loss.item()
-        targets, text_bytes = targets + batch.count, text_bytes + batch.bytes
-        if score.auxiliary is not None:
-            others.append(score.auxiliary)
+        losses.append(BatchLoss(score.loss.item(), batch.count, batch.bytes, score.auxiliary))
+    return losses
+
+
+def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) -> dict[str, float]:
+    """Return nats per token, bits per byte (comparable across vocabularies), and the auxiliary losses by name."""
+    return mean_losses(batch_losses(model, objective, batches))
+
+
+def mean_losses(losses: Sequence[BatchLoss]) -> dict[str, float]:
+    """Return the means over all batches, as `held_out_loss` does."""
+    nats, targets, text_bytes = 0.0, 0, 0
+    for loss in losses:  # not `sum`: since Python 3.12 it rounds differently
+        nats, targets, text_bytes = nats + loss.nats, targets + loss.targets, text_bytes + loss.bytes
+    others = [loss.auxiliary for loss in losses if loss.auxiliary is not None]
     scores = {"loss": nats / max(targets, 1), "bits_per_byte": nats / math.log(2) / max(text_bytes, 1)}
     if others and (count := sum(other.count for other in others)):
         name = others[0].names[1]
@@ -37,24 +64,35 @@ def held_out_loss(model: Model, objective: Objective, batches: Iterable[Batch]) 
     return scores
 
 
+def loss_interval(losses: Sequence[BatchLoss], seed: int = 0, resamples: int = 1000) -> tuple[float, float] | None:
+    """95 % percentile bootstrap interval of nats per token, resampling batches; None of fewer than two batches."""
+    count = len(losses)
+    if count < 2:
+        return None
+    nats, targets = np.array([[loss.nats, loss.targets] for loss in losses]).T
+    weights = generator(seed, "bootstrap").multinomial(count, np.full(count, 1 / count), size=resamples)  # (R, N)
+    low, high = np.percentile(weights @ nats / np.maximum(weights @ targets, 1), [2.5, 97.5])
+    return float(low), float(high)
+
+
 def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float]:
-    """Return the share of texts given their right class, and the mean loss."""
+    """Return the accuracy and the mean loss of a classifier."""
     probabilities = class_probabilities(model, batches)
     targets = torch.cat([batch.targets for batch in batches])
     right = (probabilities.argmax(dim=-1) == targets).double().mean().item()
-    loss = torch.nn.functional.nll_loss(probabilities.clamp(min=1e-12).log(), targets.clamp(min=0)).item()
+    loss = torch.nn.functional.nll_loss(probabilities.clamp(min=MIN_PROBABILITY).log(), targets.clamp(min=0)).item()
     return {"accuracy": right, "loss": loss}
 
 
 def translation_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> Vocabulary:
-    """Name the roles that a search must know; none of them but the end is ever written, nor ids without a token."""
+    """Collect the ids that a search must know; it never writes ids without a token, or special ones but the end."""
     roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
     roles |= {*range(tokenizer.size, vocabulary)}
     return Vocabulary(tokenizer.pad, tokenizer.start, tokenizer.end, tuple(sorted(roles)))
 
 
 def longest_target(source: int, context: int) -> int:
-    """Say how many tokens a translation may have: it depends on its own source alone."""
+    """Return the greatest number of tokens of a translation, from the length of its source alone."""
     return min(context, 2 * source + 10)
 
 

@@ -1,4 +1,4 @@
-"""Text in one language in, text in another out: what a translator is for."""
+"""Translate texts: `greffon.translate`."""
 
 import warnings
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import numpy as np
 
 from greffon.core.config import Backend
 from greffon.core.errors import UserError, did_you_mean
+from greffon.core.json_results import JsonResult
 from greffon.data.corpora import texts_of
 from greffon.data.readers import SUFFIXES, lines, suffix_of
 from greffon.inference.beam import Hypothesis, Search, search_all
@@ -20,12 +21,26 @@ from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Translation:
-    """A text, its translation, and the score: log-probability / length ** penalty."""
+class Translation(JsonResult):
+    """A text and one translation of it."""
 
     source: str
     translation: str
     score: float
+    """Log-probability / length ** length_penalty, in tokens, with the end of the text counted."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How translations are computed."""
+
+    search: Search
+    backend: Backend = "torch"
+    int8: bool = False
+
+    def __post_init__(self) -> None:
+        if self.backend not in get_args(Backend):
+            raise UserError(f"unknown backend {self.backend!r}{did_you_mean(self.backend, get_args(Backend))}")
 
 
 def translate(
@@ -37,14 +52,13 @@ def translate(
     backend: Backend = "torch",
     int8: bool = False,
 ) -> list[Translation]:
-    """Translate sentences: `translate("runs/en-fr", "Two dogs run.")[0].translation`. A beam of 1 is greedy.
+    """Translate sentences: `translate("runs/en-fr", "Two dogs run.")[0].translation`.
 
-    The backend ctranslate2 is faster; with `int8`, 8-bit integers, both are faster still at slightly other numbers.
+    A `beam_size` of 1 is greedy search. The backend `ctranslate2` is faster than `torch`. With `int8`
+    either computes in 8-bit integers: faster, with slightly different scores.
     """
-    made = translate_best(
-        run, texts, n_best=1, beam_size=beam_size, length_penalty=length_penalty, backend=backend, int8=int8
-    )
-    return [best[0] for best in made]
+    decoding = Decoding(Search(beam_size, length_penalty), backend, int8)
+    return [best[0] for best in decode(translator(run), texts, 1, decoding)]
 
 
 def translate_best(
@@ -57,26 +71,28 @@ def translate_best(
     backend: Backend = "torch",
     int8: bool = False,
 ) -> list[list[Translation]]:
-    """Return the best few translations of each sentence, best first; an empty one stays empty."""
-    run = translator(run)
-    if backend not in get_args(Backend):
-        raise UserError(f"unknown backend {backend!r}{did_you_mean(backend, get_args(Backend))}")
+    """Return the `n_best` translations of each sentence, best first; an empty sentence stays empty."""
+    return decode(translator(run), texts, n_best, Decoding(Search(beam_size, length_penalty), backend, int8))
+
+
+def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding) -> list[list[Translation]]:
+    """Return the `n_best` translations of each sentence: what all functions that translate call."""
     texts = [texts] if isinstance(texts, str) else list(texts)
-    search = Search(beam_size, length_penalty)
-    if not 1 <= n_best <= beam_size:
-        raise UserError(f"{n_best} translations asked for of each sentence; choose from 1 to the beam, {beam_size}")
+    if not 1 <= n_best <= decoding.search.beam_size:
+        raise UserError(f"n_best is {n_best}; choose from 1 to beam_size, {decoding.search.beam_size}")
     tokenizer, context = run.tokenizer, run.recipe.shape.context
     sources = [np.array(ids) for ids in tokenizer.encode_many(texts)]
-    _warn_of_long([len(source) for source in sources], context)
+    _warn_of_truncation([len(source) for source in sources], context)
     sources = [source[: context - 1] for source in sources]
     full = [i for i, text in enumerate(texts) if text.strip()]
     limits = [longest_target(len(sources[i]), context) for i in full]
     found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
     asked, words = [sources[i] for i in full], translation_vocabulary(tokenizer, run.recipe.vocab_size)
-    if backend == "ctranslate2":
-        made = search_ctranslate2(run, asked, limits, search, words, int8=int8)
+    if decoding.backend == "ctranslate2":
+        made = search_ctranslate2(run, asked, limits, decoding.search, words, int8=decoding.int8)
     else:
-        made = search_all(load(run, prepacked=not int8, int8=int8), asked, limits, search, words)
+        model = load(run, prepacked=not decoding.int8, int8=decoding.int8)
+        made = search_all(model, asked, limits, decoding.search, words)
     for i, hypotheses in zip(full, made, strict=True):
         found[i] = hypotheses[:n_best]
     return [
@@ -86,7 +102,7 @@ def translate_best(
 
 
 def translator(run: str | Path | Run) -> Run:
-    """Open a run that translates, or say why it does not."""
+    """Open a seq2seq run; raise a `UserError` for any other."""
     run = Run.open(run)
     if run.recipe.objective != "seq2seq":
         raise UserError(
@@ -96,17 +112,17 @@ def translator(run: str | Path | Run) -> Run:
     return run
 
 
-def _warn_of_long(lengths: Sequence[int], context: int) -> None:
+def _warn_of_truncation(lengths: Sequence[int], context: int) -> None:
     long = sum(length >= context for length in lengths)
     if long:
         warnings.warn(
             f"{long:,} of {len(lengths):,} sentences are longer than the context of {context} tokens and were cut",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
 def sentences(file: str | Path, text_column: str = "source") -> list[str]:
-    """Read sentences to translate: a line each, empty ones too, or a column of a table."""
+    """Read sentences to translate: the lines of a text file, empty ones included, or a column of a table."""
     file = Path(file)
     if file.name.endswith(SUFFIXES) and suffix_of(file) != ".txt":
         return texts_of(file, text_column)

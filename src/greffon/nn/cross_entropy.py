@@ -5,27 +5,28 @@ and on a CPU most of its cost is the operating system handing out fresh memory. 
 serves all chunks: each chunk's logits become its softmax, then its gradient, in place. The gradients
 are therefore ready after the forward pass; the backward pass only scales them.
 
-Where several batches make one step, the gradient of the matrix is summed up in one place and handed over
-with the last of them: autograd would make it anew for each, and add.
+Where several micro-batches make one step, the gradient of the matrix is summed in one place (`HeadGradients`) and
+handed to autograd with the last of them: autograd would allocate a new gradient for each, and add it.
 
-With label smoothing ε the wanted token's share is 1 − ε, and ε is spread evenly over the vocabulary.
+With label smoothing ε the target has probability 1 − ε, and ε is spread evenly over the vocabulary.
 """
 
 import threading
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 CHUNK = 512
-"""Rows of a chunk at most."""
+"""Maximum rows of a chunk."""
 LARGEST = 13 * 2**20
-"""Numbers in the buffer at most: 52 MB, some 270 rows of a vocabulary of 50,000. It stays mapped from step to step."""
+"""Maximum numbers in the buffer: 52 MB, about 270 rows of a vocabulary of 50,000. It is kept from step to step."""
 BLOCK = 16
-"""Rows whose softmax is taken at once: few enough to stay in the cache while their largest is looked for."""
+"""Rows whose softmax is taken at once: few enough to stay in the cache while their maximum is searched."""
 LINE = 64
-"""The buffer's rows begin at multiples of this: products of odd vocabularies are a quarter faster so."""
+"""Rows of the buffer begin at multiples of this: matrix products of odd vocabulary sizes are a quarter faster so."""
 PANEL = 1024
 """Tokens whose logits are computed at once: their part of the matrix, and of the buffer, stays in the cache."""
 FAR = -60.0
@@ -36,34 +37,38 @@ _kept = threading.local()
 
 
 def _scratch(size: int, like: Tensor) -> Tensor:
-    """Lend the thread's one buffer: given back and asked for again, it would leave holes in the memory."""
+    """Return the thread's buffer. It carries nothing from call to call; freed each time, it would leave holes."""
     buffer: Tensor | None = getattr(_kept, "buffer", None)
     if buffer is None or len(buffer) < size or buffer.device != like.device or buffer.dtype != like.dtype:
         buffer = _kept.buffer = like.new_empty(size)
     return buffer[:size]
 
 
-class MicroBatch(NamedTuple):
-    """Which of the batches of one step a call is for."""
+@dataclass
+class HeadGradients:
+    """The gradients of a head's matrix and bias, summed over the micro-batches of one step."""
 
-    number: int = 0
-    of: int = 1
+    weight: Tensor | None = None
+    bias: Tensor | None = None
 
-    @property
-    def is_last(self) -> bool:
-        """Whether no other follows."""
-        return self.number + 1 == self.of
+    def sums(self, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the sums of the micro-batches so far, to be added to in place; zeros for the first one."""
+        if self.weight is None:
+            self.weight = torch.zeros_like(weight)
+            self.bias = None if bias is None else torch.zeros_like(bias)
+        return self.weight, self.bias
+
+    def release(self) -> None:
+        """Drop the sums once they are handed over: autograd copies a gradient that anyone else holds."""
+        self.weight = self.bias = None
 
 
-ONLY = MicroBatch()
+@dataclass(frozen=True)
+class MicroBatch:
+    """The place of a batch among the micro-batches of one step, which share `gradients`."""
 
-
-def _sums(micro_batch: MicroBatch, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Return what the turns before have summed up, or zeros for the first one."""
-    if micro_batch.number:
-        found: tuple[Tensor, Tensor | None] = _kept.sums
-        return found
-    return torch.zeros_like(weight), None if bias is None else torch.zeros_like(bias)
+    gradients: HeadGradients = field(default_factory=HeadGradients)
+    is_last: bool = True
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -80,7 +85,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         rows = len(targets)
         total = hidden.new_zeros(())
         grad_hidden = torch.empty_like(hidden)
-        grad_weight, grad_bias = _sums(micro_batch, weight, bias)
+        grad_weight, grad_bias = micro_batch.gradients.sums(weight, bias)
         line = -(-len(weight) // LINE) * LINE
         chunk = max(BLOCK, min(rows, CHUNK, LARGEST // line))
         buffer = _scratch(chunk * line, hidden).view(chunk, line)
@@ -111,14 +116,15 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_weight.addmm_(logits.T, part)
             if grad_bias is not None:
                 grad_bias += logits.sum(0)
-        _kept.sums = None if micro_batch.is_last else (grad_weight, grad_bias)
         ctx.gradients = (grad_hidden, grad_weight, grad_bias) if micro_batch.is_last else (grad_hidden, None, None)
+        if micro_batch.is_last:
+            micro_batch.gradients.release()
         return total
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        # They are handed over, not copied: as large as the head itself, twice would be once too many.
-        assert ctx.gradients is not None, "the gradients of a step are handed over once"
+        # They are handed over, not copied: each copy would be as large as the head itself.
+        assert ctx.gradients is not None, "the gradients of a micro-batch are handed over once"
         found, ctx.gradients = ctx.gradients, None
         return *(None if gradient is None else gradient.mul_(grads[0]) for gradient in found), None, None, None
 
@@ -129,16 +135,16 @@ def summed_cross_entropy(
     bias: Tensor | None,
     targets: Tensor,
     smoothing: float = 0.0,
-    micro_batch: MicroBatch = ONLY,
+    micro_batch: MicroBatch | None = None,
 ) -> Tensor:
     """Sum the cross-entropy of (N,) targets under `hidden @ weight.T + bias`; hidden is (N, W).
 
-    The `micro_batch`s of one step come one after another, each with its backward pass, all scaled alike: the gradients
-    of matrix and bias come with the last.
+    The micro-batches of one step come one after another, each with its backward pass, all scaled alike: the last one
+    hands over the gradients of matrix and bias. Without `micro_batch`, the call is the only one of its step.
     """
     loss: Tensor
     if torch.is_grad_enabled():
-        loss = _ChunkedCrossEntropy.apply(hidden, weight, bias, targets, smoothing, micro_batch)  # type: ignore[no-untyped-call]
+        loss = _ChunkedCrossEntropy.apply(hidden, weight, bias, targets, smoothing, micro_batch or MicroBatch())  # type: ignore[no-untyped-call]
         return loss
     loss = hidden.new_zeros(())
     for part, wanted in zip(torch.split(hidden, CHUNK), torch.split(targets, CHUNK), strict=True):

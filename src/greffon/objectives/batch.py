@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from greffon.nn.cross_entropy import ONLY, MicroBatch
+from greffon.nn.cross_entropy import MicroBatch
 from greffon.nn.masks import PADDING
 
 _Part = TypeVar("_Part", bound="Batch | Pairs")
@@ -43,7 +43,7 @@ class Batch:
     count: int  # real targets
     bytes: int = 0  # bytes of text that the targets stand for
     pairs: Pairs | None = None
-    micro_batch: MicroBatch = ONLY  # which of the batches of one step it is
+    micro_batch: MicroBatch | None = None  # its place among those of one step; None: it is the only one
 
     @property
     def num_positions(self) -> int:

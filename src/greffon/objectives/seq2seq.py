@@ -24,13 +24,13 @@ class PairBatch(Batch):
     source_document_ids: Tensor | None  # (B, S), PADDING for padding; None: there is none
 
     @property
-    def places(self) -> int:
-        """Positions that are computed, on both sides."""
+    def num_positions(self) -> int:
+        """Number of positions that are computed, on both sides."""
         return self.source.numel() + self.tokens.numel()
 
     @property
     def padded(self) -> int:
-        """Positions that are padding, on both sides."""
+        """Number of positions that are padding, on both sides."""
         own = super().padded
         return own if self.source_document_ids is None else own + int((self.source_document_ids == PADDING).sum())
 

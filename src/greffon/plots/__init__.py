@@ -1,6 +1,6 @@
-"""Pictures of what a model is and does, each a function that returns a matplotlib figure.
+"""Figures of models and trainings: each is a function that returns a matplotlib figure.
 
-They compute nothing of their own: what they show, other modules return as numbers.
+The numbers come from other modules; the functions here only draw them.
 """
 
 import importlib
@@ -20,11 +20,11 @@ FIGURES = {
     "curves": "curves",
     "embeddings": "embeddings",
 }
-"""Where each figure is made: `mask` by `greffon.mask_figure`, in `masks`."""
+"""The module of each figure: `mask` is drawn by `mask_figure` in `masks`."""
 
 
 def draw(figure: str, *what: Any, **how: Any) -> "Figure":
-    """Draw the figure of this name: `draw("mask", length=10)` is `mask_figure(length=10)`."""
+    """Draw a figure by its name: `draw("mask", length=10)` is `mask_figure(length=10)`."""
     if figure not in FIGURES:
         raise UserError(f"unknown figure {figure!r}{did_you_mean(figure, FIGURES)}")
     module = importlib.import_module(f"greffon.plots.{FIGURES[figure]}")

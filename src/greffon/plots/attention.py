@@ -1,4 +1,4 @@
-"""Where each head looks: weights between the tokens of a text, heads as small multiples."""
+"""Attention weights between the tokens of a text, one panel per head."""
 
 import math
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TITLES = {
-    "self": "Where each head looks",
-    "source": "Where each head looks: the source on itself",
-    "target": "Where each head looks: the target on itself",
-    "cross": "Where each head looks: the target on the source",
+    "self": "Attention weights by head",
+    "source": "Self-attention of the source by head",
+    "target": "Self-attention of the target by head",
+    "cross": "Cross-attention, target to source, by head",
 }
 _ROOM = 7.2  # inches that the panels of one row share
 _LEAST, _WIDEST = 1.35, 0.3  # a panel's least width, a cell's greatest
@@ -34,7 +34,7 @@ def attention_figure(
     layer: int | None = None,
     head: int | None = None,
 ) -> "Figure":
-    """Draw where the heads of a run look on a text; layers are rows, heads columns, both counted from 1."""
+    """Draw the attention weights of a run on a text; layers are rows and heads columns, both counted from 1."""
     run = Run.open(run)
     return weights_figure(attention(run, text, to, kind=kind), layer=layer, head=head, name=run.name)
 
@@ -70,7 +70,7 @@ def weights_figure(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where panels stand, in inches: names of tokens only at the left and at the bottom."""
+    """Layout of the panels, in inches; tokens are written at the left and at the bottom only."""
 
     columns: int
     rows: int
@@ -135,7 +135,7 @@ def _caption(habits: HeadHabits) -> str:
 
 
 def habits_table(found: AttentionWeights, layer: int | None = None, head: int | None = None) -> list[str]:
-    """Tell what each head does, a line each, for people."""
+    """Return the statistics of the heads as lines of a table."""
 
     def share(value: float | None) -> str:
         return "–" if value is None else f"{value:.0%}"

@@ -1,4 +1,4 @@
-"""What attention costs beside recurrence and convolution: measured points, fitted and theoretical exponents."""
+"""Cost of attention, recurrence and convolution: measured points, fitted and theoretical exponents."""
 
 from collections.abc import Sequence
 from math import log10
@@ -31,7 +31,7 @@ _UNITS: dict[What, tuple[str, float]] = {"time": ("time (ms)", 1e3), "memory": (
 
 
 def complexity_figure(costs: Sequence[Cost] | None = None, *, quick: bool = False) -> "Figure":
-    """Draw time and memory against length, width and kernel: what `layer_costs` measured, or measures now."""
+    """Draw time and memory against length, width and kernel size; without `costs`, `layer_costs` measures them."""
     from matplotlib.lines import Line2D
 
     costs = layer_costs(QUICK if quick else Sizes()) if costs is None else costs
@@ -90,7 +90,7 @@ def _scales(axes: "Axes", sizes: Sequence[int]) -> None:
 
 
 def _name_ends(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
-    """Write the exponents at the ends of the lines, pushed apart where they would touch."""
+    """Write the exponents at the ends of the lines, moved apart where they would overlap."""
     low, high = (log10(edge) for edge in axes.get_ylim())
     places = spread([log10(y) for y, _, _ in ends], 0.075 * (high - low), low, high)
     for (_, text, colour), y in zip(ends, places, strict=True):
@@ -111,14 +111,14 @@ def _short(exponent: float) -> str:
 
 
 def _fixed(costs: Sequence[Cost], against: Against) -> str:
-    """Say what stays the same while one size varies."""
+    """Return the sizes that are constant while one varies, as text."""
     one = next(cost for cost in costs if cost.against == against and (against != "width" or cost.layer == CONVOLUTION))
     sizes = {"length": f"n = {one.length:,}", "width": f"d = {one.width:,}", "kernel": f"k = {one.kernel}"}
     return ", ".join(text for name, text in sizes.items() if name != against)
 
 
 def exponents_table(costs: Sequence[Cost]) -> list[str]:
-    """Tell the exponents, a line each, for people."""
+    """Return the exponents as lines of a table."""
     lines = [f"{'layer':<22} {'against':<8} {'what':<7} measured  theory"]
     lines += [
         f"{one.layer:<22} {one.against:<8} {one.what:<7} {_short(one.measured):>8}  {_short(one.theory):>6}"

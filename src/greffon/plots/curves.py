@@ -1,4 +1,4 @@
-"""How training went: the loss of the steps and of held-out data, several runs together."""
+"""Learning curves: training and validation loss of one run or several."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ _SCORES = {"bits_per_byte": "held-out bits per byte", "accuracy": "held-out accu
 
 
 def curves_figure(runs: Sequence[str | Path | Run] | str | Path | Run, *, by: By = "step") -> "Figure":
-    """Draw loss against steps or minutes, and beside it whatever else was scored on held-out data."""
+    """Draw the loss against steps or minutes, and in a second panel another validation score, if there is one."""
     opened = [Run.open(run) for run in ([runs] if isinstance(runs, str | Path | Run) else runs)]
     if not 1 <= len(opened) <= len(LINES):
         raise UserError(f"{len(opened)} runs to draw; give from 1 to {len(LINES)}")
@@ -31,8 +31,8 @@ def curves_figure(runs: Sequence[str | Path | Run] | str | Path | Run, *, by: By
         if not entries:
             raise UserError(f"{run.path} has no metrics yet; train it with `greffon resume {run.path}`")
     scores = [name for name in _SCORES if any(name in entry.get("valid", {}) for m in metrics.values() for entry in m)]
-    note = "Thin: the loss of training steps, smoothed. Thick, with marks: held-out data, which no step has seen."
-    figure = sheet(4.4 + 4.0 * bool(scores), 4.0, "How training went", note)
+    note = "Thin: training loss, smoothed. Thick, with markers: validation."
+    figure = sheet(4.4 + 4.0 * bool(scores), 4.0, "Learning curves", note)
     grid = figure.subplots(1, 1 + bool(scores), squeeze=False)[0]
     for run, style in zip(opened, LINES, strict=False):
         _draw(grid, metrics[run], scores[-1:], style, by)
@@ -61,7 +61,7 @@ def _place(entry: dict[str, Any], by: By) -> float:
 
 
 def smooth(x: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Average neighbours until few points are left.
+    """Average neighbouring points until few are left.
 
     >>> smooth(range(4), [1, 1, 3, 3])[1].tolist()
     [1.0, 1.0, 3.0, 3.0]

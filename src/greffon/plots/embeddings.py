@@ -1,4 +1,4 @@
-"""Texts on a plane: the vectors of a run, in the two directions in which they differ most (PCA)."""
+"""Vectors of texts, projected on their first two principal components."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 2000
-"""Points that a plane can show."""
+"""Most points that a figure can show."""
 
 
 def embeddings_figure(
@@ -27,11 +27,11 @@ def embeddings_figure(
     text_column: str = "text",
     label_column: str = "label",
 ) -> "Figure":
-    """Draw the labelled texts of a file on a plane, a sign and a colour for each label."""
+    """Draw the vectors of labelled texts in two dimensions (PCA), with a marker and a colour for each label."""
     run = Run.open(run)
     examples = labelled(Path(file), text_column, label_column)
     if len(examples) < 3:
-        raise UserError(f"{file} has {len(examples)} texts; a plane needs 3 or more")
+        raise UserError(f"{file} has {len(examples)} texts; the figure needs 3 or more")
     if len(examples) > MOST:  # evenly, so that a sorted file keeps all its labels
         examples = [examples[i] for i in np.linspace(0, len(examples) - 1, MOST).round().astype(int)]
     labels = sorted({example.label for example in examples})
@@ -39,10 +39,10 @@ def embeddings_figure(
         raise UserError(f"{file} has {len(labels)} labels; a figure can tell 1 to {len(LINES)} apart")
     places, shares = principal(embed(run, [example.text for example in examples], pooling=pooling))
     note = (
-        f"{len(examples):,} texts of {Path(file).name} in the two directions in which their vectors differ most. "
-        f"Labels were not used to find them."
+        f"{len(examples):,} texts of {Path(file).name}: first two principal components of their vectors. "
+        f"Labels were not used to compute them."
     )
-    figure = sheet(7.2, 5.2, f"Texts as {run.name} sees them", note)
+    figure = sheet(7.2, 5.2, f"Vectors of texts by {run.name}", note)
     axes = figure.subplots()
     dress(axes, grid="both")
     own = np.array([example.label for example in examples])
@@ -61,15 +61,15 @@ def embeddings_figure(
         handles.append(axes.scatter(*chosen.T, facecolors=fill, **look, label=f"{label} ({len(chosen):,})"))
     axes.set_aspect("equal", adjustable="datalim")
     axes.set(
-        xlabel=f"first direction ({shares[0]:.0%} of the variance)",
-        ylabel=f"second direction ({shares[1]:.0%})",
+        xlabel=f"first component ({shares[0]:.0%} of the variance)",
+        ylabel=f"second component ({shares[1]:.0%})",
     )
     key_below(figure, handles, columns=min(3, len(handles)))
     return figure
 
 
 def principal(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return places on the plane of the greatest variance, (N, 2), and the share of it along each axis."""
+    """Return the first two principal components, (N, 2), and the share of the variance along each."""
     centred = vectors.astype(np.float64) - vectors.mean(axis=0)
     left, strengths, _ = np.linalg.svd(centred, full_matrices=False)
     places = left[:, :2] * strengths[:2]

@@ -1,4 +1,4 @@
-"""Beyond the trained length: loss by position, runs with different encodings together."""
+"""Loss by position beyond the trained length, of one run or several."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,10 +39,10 @@ def losses_figure(found: Sequence[PositionLoss]) -> "Figure":
     texts = sorted({one.texts for one in found})
     read = f"{texts[0]:,}" if len(texts) == 1 else f"{texts[0]:,} to {texts[-1]:,}"
     note = (
-        f"Each point is a stretch of positions in {read} text{'s' * (texts[-1] > 1)}, the same ones at every position. "
-        "Right of the dashed line no run has ever been in training."
+        f"Each point is the mean over an interval of positions in {read} text{'s' * (texts[-1] > 1)}, always the same. "
+        "Positions right of the dashed line did not occur in training."
         if len({one.trained for one in found}) == 1
-        else f"Each point is a stretch of positions in {read} texts. Dashed lines: where each was trained to."
+        else f"Each point is the mean over an interval of positions in {read} texts. Dashed lines: trained lengths."
     )
     figure = sheet(8.4, 4.2, "Beyond the trained length", note)
     axes = figure.subplots()

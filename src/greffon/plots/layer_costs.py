@@ -1,9 +1,9 @@
-"""What a layer costs: measured time and memory of attention, recurrence and convolution, against the theory.
+"""Measured time and memory of attention, recurrence and convolution, compared with the theory.
 
 The theory is that of "Attention is all you need", table 1: self-attention n² d, recurrence n d²,
-convolution k n d². As there, attention is the weighing alone, without the linear maps around it. Time
-is the processor's for one pass forward on one core; memory is what training has to keep of that pass,
-parameters and input left out.
+convolution k n d². As there, attention is the weighted sum alone, without the linear layers around it. Time
+is processor time of one forward pass on one core; memory is what autograd keeps of that pass for the
+backward pass, without parameters and input.
 """
 
 import time
@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from greffon.core.json_results import JsonResult
 from greffon.core.machine import keep_memory
 
 Against = Literal["length", "width", "kernel"]
@@ -25,7 +26,7 @@ ATTENTION, FUSED, RECURRENCE, CONVOLUTION = "self-attention", "self-attention, f
 
 @dataclass(frozen=True)
 class Theory:
-    """What a layer should cost, up to a factor: of length n, width d and kernel k."""
+    """Cost of a layer up to a constant factor, as a function of length n, width d and kernel size k."""
 
     time: Callable[[int, int, int], int]
     memory: Callable[[int, int, int], int]
@@ -35,7 +36,7 @@ class Theory:
 
 THEORY = {
     ATTENTION: Theory(lambda n, d, k: n * n * d, lambda n, d, k: n * n + n * d, {"time": "n² d", "memory": "n² + n d"}),
-    # A fused kernel weighs as much, and keeps no weights.
+    # A fused kernel computes as much, and stores no weights.
     FUSED: Theory(lambda n, d, k: n * n * d, lambda n, d, k: n * d, {"time": "n² d", "memory": "n d"}),
     RECURRENCE: Theory(lambda n, d, k: n * d * d, lambda n, d, k: n * d, {"time": "n d²", "memory": "n d"}),
     CONVOLUTION: Theory(
@@ -49,7 +50,7 @@ THEORY = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """Which sizes are measured; while one varies, the others keep their usual value."""
+    """Sizes to measure; while one varies, the others keep their default."""
 
     lengths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
     widths: tuple[int, ...] = (48, 96, 192, 384, 768)
@@ -58,19 +59,19 @@ class Sizes:
     width: int = 96
     kernel: int = 3
     rounds: int = 3
-    """How often all points are measured, one after the other; the fastest pass of each counts."""
+    """Number of rounds over all points; the fastest pass of each point counts."""
     seconds: float = 0.05
-    """How long a point is repeated in a round at least."""
+    """Minimum time for which a point is repeated in a round."""
     patience: float = 30.0
     """Seconds after which no further round begins."""
 
 
 QUICK = Sizes((128, 256, 512), (32, 64, 128), (1, 3, 9), length=64, width=16, rounds=1, seconds=0.002)
-"""For a first look, and for tests."""
+"""Small sizes, for a first look and for tests."""
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(JsonResult):
     """One measured point."""
 
     layer: str
@@ -88,8 +89,8 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Exponent:
-    """How a cost grows with a size: cost ∝ size ** measured."""
+class Exponent(JsonResult):
+    """Exponent of a cost: cost ∝ size ** measured."""
 
     layer: str
     against: Against
@@ -126,7 +127,7 @@ def layer_costs(sizes: Sizes | None = None) -> list[Cost]:
 
 
 def exponents(costs: Sequence[Cost]) -> list[Exponent]:
-    """Fit exponents to the upper half of the sizes, where the fixed price of a call matters least."""
+    """Fit exponents to the upper half of the sizes, where the constant overhead of a call matters least."""
     found = []
     for layer, against in dict.fromkeys((cost.layer, cost.against) for cost in costs):
         points = sorted((c for c in costs if (c.layer, c.against) == (layer, against)), key=lambda c: c.size)
@@ -164,7 +165,7 @@ class Probe:
 
     @torch.no_grad()
     def repeat(self, least: float) -> None:
-        """Pass forward again and again; what disturbs a pass only ever makes it slower."""
+        """Repeat the forward pass for at least this many seconds and keep the fastest time."""
         self.module(self.x)
         spent = 0.0
         while spent < least:
@@ -175,13 +176,13 @@ class Probe:
             spent += took
 
     def cost(self) -> Cost:
-        """Return what was measured."""
+        """Return the measured cost."""
         kept = _kept(self.module, self.x)
         return Cost(self.layer, self.against, self.length, self.width, self.kernel, self.seconds, kept)
 
 
 class Weighing(nn.Module):
-    """Attention written out: the weights stand in memory."""
+    """Attention without a fused kernel: all weights are stored."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Mix the positions of x (1, n, d) by how alike they are."""
@@ -190,7 +191,7 @@ class Weighing(nn.Module):
 
 
 class FusedWeighing(nn.Module):
-    """The same in one kernel, block by block: the weights never stand in memory all at once."""
+    """Attention in one fused kernel, block by block: the weights are never all stored."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Mix the positions of x (1, n, d) by how alike they are."""
@@ -215,7 +216,7 @@ LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
 
 
 def _kept(run: nn.Module, x: Tensor) -> int:
-    """Bytes that the way back needs of a pass forward, each once, with what comes out."""
+    """Return the bytes that the backward pass needs of a forward pass, each storage counted once, output included."""
     x = x.clone().requires_grad_()
     kept: list[Tensor] = []  # they stay alive, so that no two have the same address
 

@@ -1,4 +1,4 @@
-"""Who may look at whom: the masks of the three kinds of bodies, made where all masks are made."""
+"""Attention masks of the three kinds of bodies."""
 
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LENGTHS = range(2, 65)
-"""Tokens that a grid can show."""
+"""Numbers of tokens that a grid can show."""
 _SEEN, _HIDDEN, _HATCH = "#0a5c7a", "#eef1f3", "#6d6d70"
 _PANELS = {
     "causal": ("each token and those before it",),
     "masked": ("each token and all others",),
-    "seq2seq": ("the source on itself", "the target on itself", "the target on the source"),
+    "seq2seq": ("self-attention of the source", "self-attention of the target", "cross-attention"),
 }
 _NOTES = {
-    "causal": "A causal body: the token that looks sees itself and what came before it, so it can learn to predict "
-    "what comes next.",
-    "masked": "A masked body: the token that looks sees both sides, so what it must guess is hidden behind [MASK].",
-    "seq2seq": "A translator: it reads the source both ways, writes the target from left to right, and looks at all of "
-    "the source while it writes.",
+    "causal": "A causal body: each token attends to itself and to the tokens before it, so it can learn to predict "
+    "the next one.",
+    "masked": "A masked body: each token attends to both sides; the tokens to predict are replaced by [MASK].",
+    "seq2seq": "A translator: the source is encoded in both directions; the target is generated from left to right and "
+    "attends to all of the source.",
 }
 
 
 def mask_figure(length: int = 10, objective: PretrainingObjective = "causal", padding: int = 0) -> "Figure":
-    """Draw who may look at whom among `length` tokens, the last `padding` of which only fill the row."""
+    """Draw the attention mask of `length` tokens, the last `padding` of which are padding."""
     if objective not in _PANELS:
         raise UserError(f"unknown objective {objective!r}{did_you_mean(objective, get_args(PretrainingObjective))}")
     if length not in LENGTHS:

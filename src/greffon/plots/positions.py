@@ -1,4 +1,4 @@
-"""How a body knows where a token stands: the encoding itself, and how alike near positions are."""
+"""Position encodings, and the similarity of positions by their distance."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NOTES = {
-    "sinusoidal": "Sines and cosines of ever longer waves, added to the embeddings; nothing is learned.",
+    "sinusoidal": "Sines and cosines of increasing wavelengths, added to the embeddings; nothing is learned.",
     "learned": "A vector learned for each position, added to the embeddings; there is none beyond the last.",
-    "rotary": "Cosines (left half) and sines (right) of the angles by which each head turns its queries and keys; "
+    "rotary": "Cosines (left half) and sines (right half) of the angles by which queries and keys are rotated; "
     "nothing is learned.",
 }
 
@@ -30,7 +30,7 @@ _NOTES = {
 def positions_figure(
     run: str | Path | Run | None = None, *, preset: str | None = None, length: int | None = None
 ) -> "Figure":
-    """Draw the positions of a run, or of a preset (`compact`): a heat map, and similarity against distance."""
+    """Draw the position encoding of a run or a preset as a heat map, and its similarity against distance."""
     if run is not None and preset is not None:
         raise UserError("give a run or a preset, not both")
     shape, module, what = _of_preset(preset or "compact") if run is None else _of_run(Run.open(run))
@@ -41,7 +41,7 @@ def positions_figure(
     if not 2 <= length <= longest:
         raise UserError(f"length is {length}; choose from 2 to {longest:,}")
     table = encoding(module, length)
-    figure = sheet(9.2, 4.0, f"Where a token stands: {shape.positions} positions of {what}", _NOTES[shape.positions])
+    figure = sheet(9.2, 4.0, f"Position encoding: {shape.positions}, {what}", _NOTES[shape.positions])
     heat, line = figure.subplots(1, 2, width_ratios=(1.25, 1))
     image = heat.imshow(table, aspect="auto", cmap=shades(), interpolation="nearest")
     dress(heat, grid=None)
@@ -75,7 +75,7 @@ def _of_run(run: Run) -> tuple[Shape, NoPositions, str]:
 
 @torch.no_grad()
 def encoding(module: NoPositions, length: int) -> np.ndarray:
-    """Return the encoding of the first positions, a row each; of rotary ones, the cosines and sines of their angles."""
+    """Return the encoding of the first positions, one per row; for rotary ones, the cosines and sines of the angles."""
     places = torch.arange(length).unsqueeze(0)
     if isinstance(module, Rotary):
         cosines, sines = module.rotation(places)[:, 0, 0]
@@ -86,9 +86,9 @@ def encoding(module: NoPositions, length: int) -> np.ndarray:
 
 
 def similarity(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return distances, and the mean, lowest and highest cosine of two positions that far apart.
+    """Return distances, and the mean, lowest and highest cosine similarity of two positions at each distance.
 
-    Of rotary rows the cosine is what a query and a key of the same features lose by their distance.
+    For rotary encodings it is the factor by which the dot product of an equal query and key shrinks.
     """
     unit = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     cosines = unit @ unit.T

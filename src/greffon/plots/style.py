@@ -1,4 +1,4 @@
-"""The house style of figures: a canvas without pyplot, colours for light and dark, names beside lines.
+"""The style of all figures: a canvas without pyplot, colours for light and dark, names beside lines.
 
 Knows nothing of what is drawn. matplotlib is imported when needed (`greffon[compare]`); sizes are in
 inches and points, so that text keeps its size whatever the width of the figure.
@@ -27,6 +27,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 _PLOT, _TOP, _AXIS, _ROW = 3.1, 0.72, 0.64, 0.2  # inches: plot height, heading, x axis, a legend row
 _NARROW = 6.0  # below this width names go under the plot, because beside it they would squeeze it
 _SIZE = 9.0  # points
+_LINE = 1.4 * _SIZE / 72  # inches between two names beside the plot
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ LINES = (
     Style("#c4651a", "#f0a35e", "s", (0, (4, 1.6))),
     Style("#4a4a46", "#c9c9c4", "P", (0, (1, 1.2))),
 )
-"""Lines of equal standing, in the order in which they are taken."""
+"""Styles of lines, in the order in which they are used."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,17 @@ class Name:
     y: float
     text: str
     handle: Any
+    minor: bool = False
+    """Whether the name is written in regular instead of bold letters."""
 
 
 def inks(dark: bool) -> tuple[str, str, str]:
-    """Ink, softer ink and paper; the report's page has the same."""
+    """Return the colours of text, secondary text and background, as in the report."""
     return ("#e8e6e1", "#98989a", "#1b1c1e") if dark else ("#26282b", "#6d6d70", "#ffffff")
 
 
 def canvas(dark: bool, width: float) -> tuple["Figure", "Axes"]:
-    """An empty figure with one pair of axes."""
+    """Return an empty figure with one pair of axes."""
     figure = _blank(width, _PLOT + _TOP + _AXIS, inks(dark)[2])
     axes = figure.add_subplot()
     dress(axes, dark)
@@ -91,7 +94,7 @@ def _blank(width: float, height: float, paper: str) -> "Figure":
 
 
 def dress(axes: "Axes", dark: bool = False, grid: Literal["x", "y", "both"] | None = "y") -> None:
-    """Give axes the inks, the sizes and the grid of the house."""
+    """Apply the colours, sizes and grid of the style to axes."""
     ink, soft, paper = inks(dark)
     axes.set_facecolor(paper)
     if grid is not None:
@@ -107,7 +110,7 @@ def dress(axes: "Axes", dark: bool = False, grid: Literal["x", "y", "both"] | No
 
 
 def sheet(width: float, height: float, title: str, note: str) -> "Figure":
-    """An empty figure under a heading; it makes room for the words of all axes that are put on it."""
+    """Return an empty figure with a heading, whose layout adapts to the labels of its axes."""
     ink, soft, paper = inks(dark=False)
     figure = _blank(width, height, paper)
     width = max(width, text_width(title, 12) + 0.3)
@@ -122,7 +125,7 @@ def sheet(width: float, height: float, title: str, note: str) -> "Figure":
 
 
 def key_below(figure: "Figure", handles: Sequence[Any], columns: int) -> None:
-    """Say under the axes what the signs mean."""
+    """Draw a legend below the axes."""
     figure.legend(
         handles=handles,
         loc="outside lower left",
@@ -136,14 +139,14 @@ def key_below(figure: "Figure", handles: Sequence[Any], columns: int) -> None:
 
 
 def shades() -> "Colormap":
-    """White to ink through the blue of the house: darker is more, in grey as in colour."""
+    """Return the colour map: from white through blue to black, so that it also works in grey."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("greffon", ["#ffffff", "#8fc1d6", "#2f86a8", "#0a5c7a", "#04222e"])
 
 
 def plain(text: str, longest: int = 18) -> str:
-    """A token as a figure can show it: a dot for its space, no sign that the font lacks, not too long.
+    """Return a token as a figure can show it: visible spaces, no characters that the font lacks, shortened.
 
     >>> plain(" chat"), plain("a\\n")
     ('␣chat', 'a↵')
@@ -157,18 +160,19 @@ def plain(text: str, longest: int = 18) -> str:
 
 
 def pad(axes: "Axes", low: float, high: float) -> None:
-    """A little air above and below percentages, without pretending that there is anything beyond 100."""
+    """Add a margin above and below percentages, without ticks beyond 100."""
     margin = max(1.5, 0.06 * (high - low))
     axes.set_ylim(max(-0.8, low - margin), min(100.8, high + margin))
 
 
 def finish(figure: "Figure", axes: "Axes", title: str, note: str, names: Sequence[Name], key: Sequence[Any]) -> None:
-    """Heading, names of the lines, the key that explains the signs, and room for them all."""
+    """Add heading, names of the lines and legend, and make room for them."""
     width = figure.get_figwidth()
     ink, soft = axes.yaxis.label.get_color(), axes.spines["bottom"].get_edgecolor()
     wide = width >= _NARROW
+    plot = max(_PLOT, len(names) * _LINE) if wide else _PLOT
     rows = (1 if key else 0) if wide else len(names) + len(key)
-    height = _TOP + _PLOT + _AXIS + rows * _ROW
+    height = _TOP + plot + _AXIS + rows * _ROW
     figure.set_figheight(height)
     longest = max((text_width(name.text) for name in names), default=0.0)
     figure.subplots_adjust(
@@ -199,7 +203,7 @@ def finish(figure: "Figure", axes: "Axes", title: str, note: str, names: Sequenc
 
 
 def text_width(text: str, size: float = _SIZE, weight: str = "bold") -> float:
-    """Inches that a name takes."""
+    """Return the width of a text in inches."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
@@ -208,11 +212,11 @@ def text_width(text: str, size: float = _SIZE, weight: str = "bold") -> float:
 
 
 def _names_beside(axes: "Axes", names: Sequence[Name]) -> None:
-    """Write the names at the right, pushed apart where they would touch, each tied to its line."""
+    """Write the names at the right, moved apart where they would overlap, each connected to its line."""
     bottom, top = axes.get_ylim()
-    gap = (top - bottom) * 1.4 * _SIZE / 72 / _PLOT
-    places = spread([name.y for name in names], gap, bottom, top)
-    inch = 1 / (axes.get_position().width * axes.get_figure(root=True).get_figwidth())  # type: ignore[union-attr]
+    size = axes.get_window_extent().transformed(axes.get_figure(root=True).dpi_scale_trans.inverted())  # type: ignore[union-attr]
+    places = spread([name.y for name in names], (top - bottom) * _LINE / size.height, bottom, top)
+    inch = 1 / size.width
     for name, y in zip(names, places, strict=True):
         colour = name.handle.get_color()
         tie = ([1 + 0.03 * inch, 1 + 0.22 * inch], [name.y, y])
@@ -225,13 +229,13 @@ def _names_beside(axes: "Axes", names: Sequence[Name]) -> None:
             transform=across,
             color=colour,
             fontsize=_SIZE,
-            fontweight="bold",
+            fontweight="regular" if name.minor else "bold",
             va="center_baseline",
         )
 
 
 def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places as near the values as can be, at least `gap` apart, between `low` and `high` if they fit.
+    """Return positions close to the values, at least `gap` apart, between `low` and `high` if they fit.
 
     >>> spread([5.0, 5.0], 2.0, 0.0, 10.0)
     [4.0, 6.0]
@@ -256,14 +260,14 @@ def spread(values: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def check_name(path: Path) -> Path:
-    """Refuse a name that no figure can be written under."""
+    """Raise a `UserError` for a file name without a known suffix."""
     if path.suffix not in _METADATA:
         raise UserError(f"cannot draw {path}: choose a name that ends in {', '.join(_METADATA)}")
     return path
 
 
 def save(figure: "Figure", path: Path | str, dpi: int = 180) -> Path:
-    """Write the figure whole or not at all; the same figure gives the same bytes."""
+    """Write the figure atomically; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     path = check_name(Path(path))

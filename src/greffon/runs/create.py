@@ -7,8 +7,8 @@ from pathlib import Path
 
 from greffon.core.errors import UserError
 from greffon.core.locks import empty_directory, own_directory, sole_use
-from greffon.runs.run import WEIGHTS
 from greffon.data.tokenizer import FILES as TOKENIZER_FILES
+from greffon.runs.run import WEIGHTS
 
 LAID_OUT_FIRST = (*TOKENIZER_FILES, "adapted")
 """What a fine-tuning is given before its recipe."""

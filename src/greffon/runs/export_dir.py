@@ -1,4 +1,4 @@
-"""The directory of an export, which a later one may replace because it knows it by a file."""
+"""The directory of an export; a marker file in it allows a later export to replace it."""
 
 import shutil
 from pathlib import Path
@@ -8,17 +8,17 @@ from greffon.core.errors import UserError
 from greffon.runs.run import Run, write_json
 
 MARKER = "greffon.json"
-"""It says what was exported, from which run, and what goes in and comes out."""
+"""The marker file: the format of the export, its run, objective, context and labels."""
 
 
 def refuse_old(out: Path, force: bool) -> None:
-    """Keep an export that is there already, unless the user wants another in its place."""
+    """Raise a `UserError` if there is an export already, unless `force` is set."""
     if (out / MARKER).is_file() and not force:
         raise UserError(f"{out} holds an export already; choose another --out, or add --force to replace it")
 
 
 def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
-    """Make the directory; one that holds anything but an older export is left alone."""
+    """Create the directory; raise a `UserError` if it holds anything but an older export."""
     clear(out)
     recipe = run.recipe
     told = {"to": to, "run": run.name, "objective": recipe.objective, "context": recipe.shape.context}
@@ -30,7 +30,7 @@ def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
 
 
 def clear(out: Path) -> None:
-    """Remove an older export; a directory that holds anything else is left alone."""
+    """Remove an older export; raise a `UserError` if the directory holds anything else."""
     if (out / MARKER).is_file():
         shutil.rmtree(out)
     elif out.is_dir() and any(out.iterdir()):

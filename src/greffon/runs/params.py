@@ -1,25 +1,26 @@
-"""The parameter ledger: every component with its formula, the numbers put in, and the count.
+"""Count parameters: every component of a model with its formula, the numbers in it, and the count.
 
-The formulas are written down here on their own, from the shape alone; tests hold them against the
-tensors of a real model. The number of heads appears in none of them.
+The formulas depend on the shape alone, not on the code of the model; tests compare them with the tensors of
+real models. The number of heads appears in none of them.
 """
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from greffon.core.config import Graft, Recipe, Shape, check_names, override
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.core.presets import PRESETS
 from greffon.core.presets import preset as look_up
 from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Component:
-    """One line of the ledger."""
+class Component(JsonResult):
+    """One component of a model, the formula of its parameters, and their number."""
 
     name: str
     formula: str
@@ -27,8 +28,8 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """All components of one model."""
+class Ledger(JsonResult):
+    """Parameters of one model, component by component."""
 
     components: tuple[Component, ...]
 
@@ -37,16 +38,16 @@ class Ledger:
         """The number of parameters; tied weights count once."""
         return sum(component.count for component in self.components)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the ledger in the form of `greffon params --json`."""
-        return {"total": self.total, "components": [asdict(component) for component in self.components]}
+    def to_json(self) -> dict[str, Any]:
+        """Return the total and the components."""
+        return {"total": self.total, **super().to_json()}
 
 
 Product = tuple[str | int, ...]
 
 
 def _component(name: str, times: int, products: list[Product], values: dict[str, int]) -> Component:
-    """Write `times × (product + product …)` in symbols and in numbers, and work it out."""
+    """Write `times × (product + product …)` in symbols and in numbers, and compute it."""
     symbols = " + ".join(" × ".join(map(str, product)) for product in products)
     filled = [[values[part] if isinstance(part, str) else part for part in product] for product in products]
     numbers = " + ".join(" × ".join(map(str, product)) for product in filled)
@@ -91,7 +92,7 @@ def _values(shape: Shape, vocabulary: int) -> dict[str, int]:
 
 
 def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cross: bool = False) -> list[Component]:
-    """List what stands above an embedding; with `cross`, blocks also read a source."""
+    """List the components above an embedding; with `cross`, blocks have cross-attention."""
     lines = []
     if shape.positions == "learned":
         places: list[Product] = [("context", "hidden_size")]
@@ -106,13 +107,13 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
         lines.append(_component(f"{side}embedding norm", 1, [_norm(shape)], values))
     up, down = _linear("hidden_size", "intermediate_size", shape), _linear("intermediate_size", "hidden_size", shape)
     gated = shape.activation == "swiglu"
-    maps = "up, gate, down" if gated else "up, down"
+    linears = "up, gate, down" if gated else "up, down"
     for layer in range(1, shape.layers + 1):
         for kind in ("attention", "cross-attention") if cross else ("attention",):
             name = f"{side}layer {layer}: {kind} (query, key, value, out)"
             lines.append(_component(name, 4, _linear("hidden_size", "hidden_size", shape), values))
         lines += [
-            _component(f"{side}layer {layer}: feed-forward ({maps})", 1, up * (1 + gated) + down, values),
+            _component(f"{side}layer {layer}: feed-forward ({linears})", 1, up * (1 + gated) + down, values),
             _component(f"{side}layer {layer}: norms", 2 + cross, [_norm(shape)], values),
         ]
     if shape.norm_place == "pre":
@@ -123,7 +124,9 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
 def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
     """Count the head of a language model."""
     values = {"vocab_size": vocabulary, "hidden_size": shape.hidden_size}
-    transform: list[Product] = [("hidden_size", "hidden_size"), ("hidden_size",), _norm(shape)] if shape.head_transform else []
+    transform: list[Product] = (
+        [("hidden_size", "hidden_size"), ("hidden_size",), _norm(shape)] if shape.head_transform else []
+    )
     if not shape.tie_embeddings:
         return _component("vocabulary head", 1, transform + _linear("hidden_size", "vocab_size", shape), values)
     own = transform + ([("vocab_size",)] if shape.head_bias else [])
@@ -135,17 +138,19 @@ def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
 def pair_head_component(shape: Shape) -> Component:
     """Count the head of next-sentence prediction."""
     products: list[Product] = [("hidden_size", "hidden_size"), ("hidden_size",), ("hidden_size", 2), (2,)]
-    return _component("pair head (inner, out)", 1, products, {"hidden_size": shape.hidden_size})
+    return _component("pair head (hidden, out)", 1, products, {"hidden_size": shape.hidden_size})
 
 
 def gist_head_component(shape: Shape, vocabulary: int) -> Component:
-    """Count the head that tells what stands in a text."""
+    """Count the gist head of a masked model."""
     products: list[Product] = [("hidden_size", "hidden_size"), ("vocab_size",)]
-    return _component("gist head (map, bias)", 1, products, {"hidden_size": shape.hidden_size, "vocab_size": vocabulary})
+    return _component(
+        "gist head (linear, bias)", 1, products, {"hidden_size": shape.hidden_size, "vocab_size": vocabulary}
+    )
 
 
 def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
-    """Count the head of a classifier; mean and max, or states and words, side by side are twice as wide."""
+    """Count the head of a classifier; concatenated inputs (mean-max pooling, embeddings) double its width."""
     times = (1 + graft.concat_embeddings) * (2 if graft.pooling == "mean-max" else 1)
     wide: Product = (times, "hidden_size") if times > 1 else ("hidden_size",)
     inner: list[Product] = [] if graft.pooler_activation == "none" else [(*wide, *wide), wide]
@@ -162,9 +167,9 @@ def params(
     classes: int | None = None,
     **shape: Any,
 ) -> Ledger:
-    """Account for every parameter of a run, or of a preset: `params(preset="lab", vocabulary=100).total`.
+    """Count the parameters of a run, or of a preset: `params(preset="lab", vocab_size=100).total`.
 
-    `shape` changes fields of the preset's shape: `params(preset="lab", heads=4)`.
+    Further keywords change fields of the preset's shape: `params(preset="lab", layers=4)`.
     """
     if run is not None:
         given = {"preset": preset, "vocab_size": vocab_size, "classes": classes, **shape}
@@ -179,7 +184,7 @@ def params(
     form = override(found.shape, shape)
     vocab_size = found.vocab_size if vocab_size is None else vocab_size
     if vocab_size < 1:
-        raise UserError(f"vocabulary is {vocab_size}; choose 1 token or more")
+        raise UserError(f"vocab_size is {vocab_size}; choose 1 or more")
     if translates:
         if classes is not None:
             raise UserError(f"preset {preset!r} translates and has no classes; leave out --classes")
@@ -194,7 +199,7 @@ def params(
 
 
 def of_recipe(recipe: Recipe) -> Ledger:
-    """Account for the model that a recipe describes, without building it."""
+    """Count the parameters of the model that a recipe describes, without building it."""
     if recipe.objective == "seq2seq":
         parts = pair_body_components(recipe.shape, recipe.vocab_size)
         return Ledger((*parts, vocabulary_head_component(recipe.shape, recipe.vocab_size)))
@@ -212,12 +217,12 @@ def of_recipe(recipe: Recipe) -> Ledger:
 
 
 def params_of_run(run: Run) -> Ledger:
-    """Account for a run's model, and check the sum against the saved file."""
+    """Count the parameters of a run's model, and check the total against the saved file."""
     ledger = of_recipe(run.recipe)
     saved = run.path / "model.safetensors"
     if saved.is_file() and (counted := count_in_file(saved)) != ledger.total:
         raise UserError(
-            f"{saved} holds {counted:,} parameters, its recipe accounts for {ledger.total:,}; the run is damaged"
+            f"{saved} holds {counted:,} parameters, its recipe describes {ledger.total:,}; the run is damaged"
         )
     return ledger
 

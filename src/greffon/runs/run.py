@@ -18,9 +18,6 @@ The recipe is written before anything else. Every file is written beside and mov
 import dataclasses
 import hashlib
 import json
-import os
-import re
-import shutil
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -29,17 +26,21 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from greffon.nn.build import make_model
 from greffon.core.config import Recipe, from_dict
 from greffon.core.errors import UserError
-from greffon.core.files import sha256, sweep, sync_directory, sync_file, write_atomically
-from greffon.nn.model import Model
+from greffon.core.files import COPY, sha256, sweep, sync_directory, sync_file, write_atomically
+from greffon.core.files import read_json as read_json
+from greffon.core.files import write_json as write_json
 from greffon.data.tokenizer import FILES as TOKENIZER_FILES
 from greffon.data.tokenizer import Tokenizer
+from greffon.nn.build import make_model
+from greffon.nn.model import Model
+from greffon.runs.checkpoints import Checkpoints, Snapshots
 from greffon.runs.tensors import fill, load_tensors, tensors_of
 
 WEIGHTS = "model.safetensors"
-COPY = "restore it from a copy"
+FORMAT = 2
+"""Version of the names in recipe.json, metrics.jsonl and checkpoints; the first one was not written down."""
 
 
 class Run:
@@ -81,7 +82,7 @@ class Run:
             )
         if not file.is_file():
             raise UserError(f"{path} is no run: it has no recipe.json; give a directory made with --out")
-        return cls(path, from_dict(Recipe, read_json(file), str(file)))
+        return cls(path, _recipe(file))
 
     @property
     def name(self) -> str:
@@ -91,7 +92,7 @@ class Run:
     def save_recipe(self, recipe: Recipe) -> None:
         """Write the recipe, now or again with what has become known."""
         self.recipe = recipe
-        write_json(self.path / "recipe.json", dataclasses.asdict(recipe))
+        write_json(self.path / "recipe.json", {"format": FORMAT, **dataclasses.asdict(recipe)})
 
     @property
     def finished(self) -> bool:
@@ -109,9 +110,7 @@ class Run:
 
     def reopen(self, recipe: Recipe) -> None:
         """Let a finished run go on under a new recipe, with new patience if it had run out."""
-        newest = self._checkpoints()[-1:]
-        for folder in newest:
-            write_json(folder / "state.json", sealed({**read_state(folder), "stale": 0}))
+        self._checkpoints.update_state(stale=0)
         self.save_recipe(recipe)
         (self.path / "finished").unlink(missing_ok=True)
 
@@ -191,7 +190,8 @@ class Run:
             raise UserError(f"{self.path} has lost its manifest.json, by which its weights are checked; {COPY}")
         tensors = self._checked_weights()
         shape, there = self.recipe.shape, sum(tensor.numel() for tensor in tensors.values())
-        least = self.recipe.vocab_size * shape.hidden_size + shape.layers * shape.hidden_size * (shape.hidden_size + shape.intermediate_size)
+        per_layer = shape.hidden_size * (shape.hidden_size + shape.intermediate_size)
+        least = self.recipe.vocab_size * shape.hidden_size + shape.layers * per_layer
         if least > 4 * there or shape.layers > len(tensors):  # a damaged recipe may ask for any memory
             raise UserError(f"{self.path / WEIGHTS} is much smaller than its recipe says; the run is damaged")
         model = make_model(self.recipe)
@@ -238,134 +238,72 @@ class Run:
         kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]
         write_atomically(self.path / "metrics.jsonl", "".join(kept).encode())
 
-    # -- checkpoints -------------------------------------------------------------------------
+    # -- checkpoints and snapshots -----------------------------------------------------------
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.path / "checkpoints")
+
+    @property
+    def _snapshots(self) -> Snapshots:
+        return Snapshots(self.path / "snapshots")
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Keep all that resuming needs; older checkpoints go once this one is safe."""
-        folder = self.path / "checkpoints"
-        folder.mkdir(exist_ok=True)
-        sweep(folder)
-        sync_directory(self.path)
-        sync_file(self.path / "metrics.jsonl")  # what led here must not be lost after it
-        before = self._checkpoints()
-        # The same step again (its average, say) gets a number: the old one stays until the new one is there.
-        same = [int(other.name[15:] or 0) for other in before if other.name[5:14] == f"{step:09d}"]
-        name = f"step-{step:09d}" + (f".{max(same) + 1}" if same else "")
-        beside = folder / f".{name}.{os.getpid()}.part"
-        beside.mkdir()
-        try:
-            content = save(dict(tensors))
-            write_atomically(beside / "tensors.safetensors", content)
-            digest = hashlib.sha256(content).hexdigest()
-            write_json(beside / "state.json", sealed({"step": step, "sha256": digest, **state}))
-            beside.rename(folder / name)
-        except BaseException:
-            shutil.rmtree(beside, ignore_errors=True)
-            raise
-        sync_directory(folder)
-        for other in before:
-            shutil.rmtree(other, ignore_errors=True)
-
-    def _checkpoints(self) -> list[Path]:
-        """The whole checkpoints, the newest last."""
-        found = (self.path / "checkpoints").glob("step-*")
-        return sorted(folder for folder in found if re.fullmatch(r"step-\d{9}(\.\d+)?", folder.name))
+        """Write all that resuming needs; older checkpoints are removed once this one is safe."""
+        sync_file(self.path / "metrics.jsonl")  # the metrics that led here must not be lost after it
+        self._checkpoints.save(step, tensors, state)
 
     @property
     def checkpoint_step(self) -> int:
         """The step that resuming would start from; 0 without a checkpoint."""
-        found = self._checkpoints()
-        return int(found[-1].name[5:14]) if found else 0
+        return self._checkpoints.step
 
     @property
     def checkpoint_state(self) -> dict[str, Any]:
-        """What the newest checkpoint knows beside its tensors; empty without one."""
-        found = self._checkpoints()
-        return read_state(found[-1]) if found else {}
+        """The state that the newest checkpoint keeps besides its tensors; empty without one."""
+        return self._checkpoints.state
 
     def load_checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """Return the newest checkpoint, checked, or None if there is none."""
-        for folder in reversed(self._checkpoints()):
-            try:
-                state = read_state(folder)
-                return state, load_tensors(folder / "tensors.safetensors", str(state.get("sha256")))
-            except UserError as damage:
-                raise UserError(f"{damage}, or remove {folder.parent} to train again from the first step") from None
-        return None
+        return self._checkpoints.load()
+
+    def drop_checkpoints(self) -> None:
+        """Free the space of the checkpoints of a run that will not be resumed."""
+        self._checkpoints.drop()
 
     def save_snapshot(self, step: int, model: nn.Module, keep: int) -> None:
         """Keep the weights of an evaluation for averaging, and those of the `keep` - 1 before it."""
-        folder = self.path / "snapshots"
-        folder.mkdir(exist_ok=True)
-        content = save(tensors_of(model))
-        name = f"step-{step:09d}.safetensors"
-        write_atomically(folder / name, content)
-        files = self._snapshot_files()
-        known = self._snapshot_digests() | {name: hashlib.sha256(content).hexdigest()}
-        write_json(folder / "manifest.json", {file.name: known.get(file.name) for file in files[-keep:]})
-        for old in files[:-keep]:
-            old.unlink()
-
-    def _snapshot_digests(self) -> dict[str, Any]:
-        file = self.path / "snapshots" / "manifest.json"
-        return read_json(file) if file.is_file() else {}
-
-    def _snapshot_files(self) -> list[Path]:
-        return sorted((self.path / "snapshots").glob("step-*.safetensors"))
+        self._snapshots.save(step, tensors_of(model), keep)
 
     def snapshots(self) -> list[dict[str, Tensor]]:
         """Read the weights of the last evaluations."""
-        known = self._snapshot_digests()
-        return [load_tensors(file, str(known.get(file.name))) for file in self._snapshot_files()]
+        return self._snapshots.load()
 
     def drop_snapshots(self, after: int) -> None:
-        """Forget the snapshots of steps that will be done again."""
-        for file in self._snapshot_files():
-            if int(file.stem.removeprefix("step-")) > after:
-                file.unlink()
-
-    def drop_checkpoints(self) -> None:
-        """Free the space of the checkpoints of a run that will not go on."""
-        shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+        """Remove the snapshots of steps that will be done again."""
+        self._snapshots.drop(after)
 
 
 def own_loss(entry: Mapping[str, Any]) -> Any:
-    """Return the loss of a step that a held-out loss can be held against: without what was learnt beside."""
+    """Return the training loss that can be compared with a held-out loss: the main one, without auxiliary losses."""
     return entry.get("token_loss", entry.get("loss"))
 
 
-def sealed(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of a checkpoint with a sha256 of its own."""
-    rest = {name: value for name, value in state.items() if name != "seal"}
-    return rest | {"seal": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
-
-
-def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Read the state of a checkpoint, and check its seal."""
-    state = read_json(checkpoint / "state.json")
-    if sealed(state) != state:
-        raise UserError(f"{checkpoint / 'state.json'} is damaged: its sha256 is not the one recorded; {COPY}")
-    return state
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, or say what is wrong with the file."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
-        raise UserError(f"cannot read {path}: {problem}; restore it from a copy") from None
-    if not isinstance(value, dict):
-        raise UserError(f"{path} should hold a JSON object; restore it from a copy")
-    return value
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object for people and programs."""
-    try:
-        content = json.dumps(value, indent=2, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # the name of a file that is no Unicode
-        content = json.dumps(value, indent=2).encode()
-    write_atomically(path, content + b"\n")
+def _recipe(file: Path) -> Recipe:
+    """Read a recipe that this version can read."""
+    values = read_json(file)
+    written = values.pop("format", None)
+    if written is None and "objective" in values:
+        raise UserError(
+            f"{file.parent} was written by an earlier version of Greffon, whose recipes had other names; "
+            "train it again with this version, or use the version that made it"
+        )
+    if written is not None and written != FORMAT:
+        raise UserError(
+            f"{file.parent} was written by another version of Greffon: its recipe is not of format {FORMAT}; "
+            "train it again with this version, or use the version that made it"
+        )
+    return from_dict(Recipe, values, str(file))
 
 
 def _digest(manifest: object) -> str | None:

@@ -1,4 +1,4 @@
-"""What a run is, told to a person: `greffon show RUN`."""
+"""The main facts of a run: `greffon.show`."""
 
 import time
 from dataclasses import dataclass
@@ -7,13 +7,14 @@ from typing import Any
 
 from greffon.core.config import Recipe
 from greffon.core.errors import UserError
-from greffon.runs.params import params_of_run
+from greffon.core.json_results import JsonResult
 from greffon.core.locks import LOCK
+from greffon.runs.params import params_of_run
 from greffon.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(JsonResult):
     """The main facts of a run."""
 
     path: str
@@ -29,8 +30,10 @@ class Summary:
     labels: tuple[str, ...]
     changed: str
     recipe: Recipe
-    finished: bool  # which early stopping can be before all steps are done
-    lowercase: bool  # whether its tokenizer reads everything so
+    finished: bool
+    """Whether training has ended; early stopping ends it before all steps are done."""
+    lowercase: bool
+    """Whether the tokenizer converts text to lower case."""
 
 
 def show(run: str | Path | Run) -> Summary:

@@ -6,7 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
+from greffon.core.config import (
+    FREE,
+    Data,
+    Finetuning,
+    Graft,
+    Labels,
+    Launch,
+    Recipe,
+    Shape,
+    Training,
+    check_names,
+    override,
+    part,
+    refuse_conflicts,
+    refuse_pair_settings,
+    takes,
+)
 from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
@@ -20,48 +36,43 @@ from greffon.training.jobs import steps_of_epoch
 ADAPTED = "adapted"
 """Where, inside the new run, the body adapted to the task's own text is kept."""
 
+EPOCHS = Finetuning().epochs
 MOST_EPOCHS = 10_000
 
 
+@takes(Labels, Finetuning, Launch, Graft, Shape, Training)
 def finetune(
     run: str | Path | Run,
     *,
     train: str | Path,
     out: str | Path,
-    valid: str | Path | None = None,
-    test: str | Path | None = None,
-    epochs: int = 15,
-    seed: int = 0,
-    freeze: bool = False,
-    adapt: bool = False,
-    gradual_unfreezing: bool = False,
-    text_column: str = "text",
-    label_column: str = "label",
     force: bool = False,
     quiet: bool = False,
-    processes: int = 1,
-    fsdp: bool = False,
     **settings: Any,
 ) -> Run:
-    """Graft a class head on a run's body, train on labelled texts, and return the new Run.
+    """Graft a class head on a run's body, train it on labelled texts, and return the new Run.
 
-    `freeze` trains the head alone; `gradual_unfreezing` lets one more layer learn with each epoch, from the
-    top; `adapt` first goes on pretraining on the task's own text. `settings` are fields of `Graft`,
-    `Shape` (dropout, context) and `Training`. `processes` and `fsdp` are those of `pretrain`.
+    `settings` are the fields of `Labels`, `Finetuning`, `Launch`, `Graft`, `Shape` (dropout and context) and
+    `Training` in `greffon.core.config`, under the names of the command line's options. `freeze` trains the head
+    alone; `gradual_unfreezing` unfreezes one more layer with each epoch, from the top; `adapt` first continues
+    pretraining on the training texts.
     """
-    group = process_group(processes, fsdp)
+    check_names(settings, Labels, Finetuning, Launch, Graft, Shape, Training)
+    launch, settings = part(Launch(), settings)
+    labels, settings = part(Labels(), settings)
+    tuning, settings = part(Finetuning(), settings)
+    group = process_group(launch.processes, launch.fsdp)
     with group.report_once(f"greffon resume {out}"):
         source = Run.open(run)
-        data = labelled_data(train, valid, test, text_column, label_column)
+        data = labelled_data(train, **vars(labels))
         splits = load_splits(data)
         recipe = graft_recipe(
             source,
             data,
             splits,
-            epochs=epochs,
-            seed=seed,
-            freeze=freeze,
-            gradual_unfreezing=gradual_unfreezing,
+            epochs=tuning.epochs,
+            seed=settings.get("seed") or 0,
+            gradual_unfreezing=tuning.gradual_unfreezing,
             settings=settings,
         )
         findings = check(splits, source, recipe.shape.context) + check_body(source)
@@ -70,9 +81,9 @@ def finetune(
                 say(str(finding))
 
         def lay_out(path: Path) -> Run:
-            return prepare(source, recipe, path, adapt=adapt)
+            return prepare(source, recipe, path, adapt=tuning.adapt)
 
-        return begin(out, lay_out, force=force, quiet=quiet, group=group, processes=processes, fsdp=fsdp)
+        return begin(out, lay_out, force=force, quiet=quiet, group=group, **vars(launch))
 
 
 def labelled_data(
@@ -128,12 +139,11 @@ def graft_recipe(
     *,
     epochs: int,
     seed: int,
-    freeze: bool = False,
     gradual_unfreezing: bool = False,
     scratch: bool = False,
     settings: Mapping[str, Any],
 ) -> Recipe:
-    """Describe a fine-tuning of a run's body; `scratch`: the same with fresh weights."""
+    """Describe a fine-tuning of a run's body; with `scratch`, of a new body of the same shape."""
     base = source.recipe
     if base.objective == "classify":
         came = "import the checkpoint of its body alone" if base.imported else "fine-tune the run that it came from"
@@ -142,9 +152,8 @@ def graft_recipe(
         raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
     if not 1 <= epochs <= MOST_EPOCHS:
         raise UserError(f"epochs is {epochs}; choose a number from 1 to {MOST_EPOCHS:,}")
-    if freeze and gradual_unfreezing:
-        raise UserError("--freeze keeps the body as it is and --gradual-unfreezing lets it learn; give one of them")
     check_names(settings, Graft, Shape, Training)
+    refuse_conflicts({**settings, "gradual_unfreezing": gradual_unfreezing})
     refuse_pair_settings(settings)
     found = PRESETS[base.preset]()
     form = {name: value for name, value in settings.items() if name in FREE}
@@ -162,7 +171,7 @@ def graft_recipe(
         evaluate_every=training.evaluate_every or epoch,
         unfreeze_every=epoch if gradual_unfreezing else training.unfreeze_every,
     )
-    graft = override(found.graft, {"pooling": _pooling(base), **settings, "freeze": freeze})
+    graft = override(found.graft, {"pooling": _pooling(base), **settings})
     if graft.pooling == "cls" and base.body == "decoder":
         raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
     return Recipe(

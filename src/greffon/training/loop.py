@@ -16,7 +16,7 @@ from torch import Tensor
 
 from greffon.core.config import Training
 from greffon.core.rng import derive
-from greffon.nn.cross_entropy import MicroBatch
+from greffon.nn.cross_entropy import HeadGradients, MicroBatch
 from greffon.nn.heads import MaskedHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.nn.sharding import whole
@@ -26,10 +26,10 @@ from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
 from greffon.training.optim import clip_gradients, set_learning_rates
 from greffon.training.spikes import SpikeDetector
 
-VAST = 4
-"""A vocabulary head of this many times the blocks' parameters is most of the work,"""
-PASS = 512
-"""and a CPU then reads a batch in passes of about as many targets."""
+LARGE_HEAD_RATIO = 4
+"""A vocabulary head with this many times the parameters of the blocks is most of the work of a step."""
+MICRO_BATCH_TARGETS = 512
+"""Targets of a micro-batch, roughly, where the vocabulary head is most of the work: a chunk of the cross-entropy."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Step:
     """What one optimizer step did."""
 
     number: int  # steps done so far, this one included
-    loss: float  # mean over real targets; with what is learnt beside them, both means summed
+    loss: float  # mean over the targets, plus the mean auxiliary loss if there is one
     learning_rate: float
     grad_norm: float  # norm before clipping
     targets: int
     tokens: int  # positions computed, padding included
     bytes: int
-    padding: float  # the share of positions that are padding
+    padding: float  # share of the positions that are padding
     seconds: float
-    parts: Mapping[str, float] = field(default_factory=dict)  # what the loss is the sum of, if of several
-    skipped: str = ""  # why the step changed nothing, if so
+    parts: Mapping[str, float] = field(default_factory=dict)  # main and auxiliary loss by name, if there are both
+    skipped: str = ""  # why no weight was changed; empty if the weights were updated
 
 
 def fit(
@@ -56,88 +56,137 @@ def fit(
     optimizers: list[torch.optim.Optimizer],
     training: Training,
     done: int = 0,
-    health: SpikeDetector | None = None,
+    spikes: SpikeDetector | None = None,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Iterator[Step]:
     """Train from step `done` to the last, yielding after each step.
 
     `batches(step)` gives the batches of one step; their gradients are summed and divided by the
     number of real targets among them, so that N batches of one row equal one batch of N rows. With
-    `health`, a step whose numbers went wrong changes no weight. A group shares the rows of each batch
-    out, and nothing else changes.
+    `spikes`, a step whose loss or gradient is not sound changes no weight. The processes of a group share
+    the rows of each batch; everything else is the same.
     """
-    device = next(model.parameters()).device
-    most = _targets_a_pass(model)
-    other, others = (None, []) if device.type == "cpu" else (device.type, [device])
+    limit = _targets_per_micro_batch(model)
     for number in range(done, training.steps):
         started = time.perf_counter()
         model.train()
-        rate = set_learning_rates(optimizers, number, training)
+        learning_rate = set_learning_rates(optimizers, number, training)
         shown = batches(number)
-        parts = _passes(shown, most) if group.size == 1 else shown
-        targets = max(1, sum(part.count for part in parts))
-        beside = sum(part.auxiliary_count for part in parts)
-        loss = beside_loss = 0.0
-        names = ("", "")
-        own_targets = targets / group.size  # gradients are averaged over the group, losses are summed
-        for i, part in enumerate(parts):
-            own = group.shard_batch(part).to(device)
-            place = (number, i) if group.is_main else (number, i, group.rank)
-            # Dropout draws from the global generator: lend it a seed of this place, then give it back.
-            with torch.random.fork_rng(others, device_type=other):
-                torch.manual_seed(derive(training.seed, "dropout", *place))
-                score = group.forward(model, partial(_score, objective, own), last=i + 1 == len(parts))[-1]
-            share = score.loss / own_targets
-            # In a group every weight takes part in every step, even the pair head's where there is no pair.
-            if score.auxiliary is not None and (beside or group.size > 1):
-                names = score.auxiliary.names
-                beside_share = score.auxiliary.loss / max(1, beside)
-                beside_loss += beside_share.item()
-                share = share + beside_share * group.size
-            share.backward()  # type: ignore[no-untyped-call]
-            loss += score.loss.item() / targets
-        loss, beside_loss = group.all_reduce(loss, beside_loss)
-        gradient = whole(clip_gradients(model.parameters(), training.max_grad_norm)).item()
-        wrong = "" if health is None else health.judge(loss + beside_loss, gradient, training)
+        parts = _micro_batches(shown, limit) if group.size == 1 else shown
+        losses = _accumulate_gradients(model, objective, parts, (training.seed, number), group)
+        grad_norm = whole(clip_gradients(model.parameters(), training.max_grad_norm)).item()
+        skipped = "" if spikes is None else spikes.judge(losses.total, grad_norm, training)
         for optimizer in optimizers:
-            if not wrong:
+            if not skipped:
                 optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+        tokens = sum(batch.num_positions for batch in shown)
         yield Step(
             number=number + 1,
-            loss=loss + beside_loss,
-            learning_rate=rate,
-            grad_norm=gradient,
-            targets=targets,
-            tokens=sum(batch.num_positions for batch in shown),
+            loss=losses.total,
+            learning_rate=learning_rate,
+            grad_norm=grad_norm,
+            targets=losses.targets,
+            tokens=tokens,
             bytes=sum(batch.bytes for batch in shown),
-            padding=sum(batch.padded for batch in shown) / sum(batch.num_positions for batch in shown),
+            padding=sum(batch.padded for batch in shown) / tokens,
             seconds=time.perf_counter() - started,
-            parts=dict(zip(names, (loss, beside_loss), strict=True)) if beside and any(names) else {},
-            skipped=wrong,
+            parts=losses.by_name,
+            skipped=skipped,
         )
 
 
-def _targets_a_pass(model: Model) -> int | None:
-    """Say how many targets are computed at once; None: all of a batch.
+class _LossSums:
+    """The main and the auxiliary loss of one step, each a mean over its targets in all batches of the step."""
 
-    Where the vocabulary head is most of the work, the body reads some rows at a time: it remembers a fraction
-    of what it would for all of them, and loses next to nothing.
+    def __init__(self, batches: Sequence[Batch], group: ProcessGroup) -> None:
+        self.group = group
+        self.targets = max(1, sum(batch.count for batch in batches))
+        self.auxiliary_targets = sum(batch.auxiliary_count for batch in batches)
+        self.main = self.auxiliary = 0.0
+        self.names = ("", "")
+
+    def add(self, score: Score) -> Tensor:
+        """Add the losses of one micro-batch, and return what of them is to be differentiated.
+
+        The processes of a group average their gradients, while their losses are summed: hence the factor.
+        """
+        self.main += score.loss.item() / self.targets
+        share = score.loss / (self.targets / self.group.size)
+        # In a group every parameter takes part in every step, even the pair head's where there is no pair.
+        if score.auxiliary is None or not (self.auxiliary_targets or self.group.size > 1):
+            return share
+        self.names = score.auxiliary.names
+        auxiliary = score.auxiliary.loss / max(1, self.auxiliary_targets)
+        self.auxiliary += auxiliary.item()
+        return share + auxiliary * self.group.size
+
+    def all_reduce(self) -> None:
+        """Add the losses of all processes."""
+        self.main, self.auxiliary = self.group.all_reduce(self.main, self.auxiliary)
+
+    @property
+    def total(self) -> float:
+        """The loss of the step."""
+        return self.main + self.auxiliary
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """Both losses by name; empty where there is no auxiliary loss."""
+        if not (self.auxiliary_targets and any(self.names)):
+            return {}
+        return dict(zip(self.names, (self.main, self.auxiliary), strict=True))
+
+
+def _accumulate_gradients(
+    model: Model, objective: Objective, batches: Sequence[Batch], place: tuple[int, int], group: ProcessGroup
+) -> _LossSums:
+    """Do the forward and backward pass of each batch of a step; `place` is (seed, step)."""
+    seed, number = place
+    losses = _LossSums(batches, group)
+    for i, batch in enumerate(batches):
+        dropout_seed = derive(seed, "dropout", number, i, *([] if group.is_main else [group.rank]))
+        score = _forward(model, objective, batch, dropout_seed, group, last=i + 1 == len(batches))
+        losses.add(score).backward()  # type: ignore[no-untyped-call]
+    losses.all_reduce()
+    return losses
+
+
+def _forward(
+    model: Model, objective: Objective, batch: Batch, dropout_seed: int, group: ProcessGroup, *, last: bool
+) -> Score:
+    """Score this process's share of a batch; in the backward pass of the `last` one, processes exchange gradients."""
+    device = next(model.parameters()).device
+    own = group.shard_batch(batch).to(device)
+    # Dropout draws from the global generator: it is seeded for this batch, and restored afterwards.
+    other, others = (None, []) if device.type == "cpu" else (device.type, [device])
+    with torch.random.fork_rng(others, device_type=other):
+        torch.manual_seed(dropout_seed)
+        return group.forward(model, partial(_score, objective, own), last=last)[-1]
+
+
+def _score(objective: Objective, batch: Batch, model: Model) -> tuple[Tensor, Tensor | None, Score]:
+    """Score a batch; the losses are also returned as tensors, where DDP and FSDP look for them."""
+    score = objective.score(model, batch)
+    return score.loss, None if score.auxiliary is None else score.auxiliary.loss, score
+
+
+def _targets_per_micro_batch(model: Model) -> int | None:
+    """Return the limit of targets that are computed at once; None: all of a batch.
+
+    Where the vocabulary head is most of the work, the body computes some rows at a time: it keeps a fraction
+    of the activations, and loses next to no speed.
     """
     head = model.head.vocabulary if isinstance(model.head, MaskedHead) else model.head
     if not isinstance(head, VocabularyHead) or head.weight.device.type != "cpu":
         return None
     blocks = sum(p.numel() for name, p in model.named_parameters() if ".blocks." in name)
-    return PASS if head.weight.numel() >= VAST * blocks else None
+    return MICRO_BATCH_TARGETS if head.weight.numel() >= LARGE_HEAD_RATIO * blocks else None
 
 
-def _passes(batches: Sequence[Batch], most: int | None) -> Sequence[Batch]:
-    """Cut the batches of a step into what is computed at once, and number them."""
-    parts = batches if most is None else [piece for batch in batches for piece in batch.pieces(most)]
-    return [replace(part, micro_batch=MicroBatch(i, len(parts))) for i, part in enumerate(parts)]
-
-
-def _score(objective: Objective, batch: Batch, model: Model) -> tuple[Tensor, Tensor | None, Score]:
-    """Score a batch; the losses stand beside the score, where whoever wraps the model finds them."""
-    score = objective.score(model, batch)
-    return score.loss, None if score.auxiliary is None else score.auxiliary.loss, score
+def _micro_batches(batches: Sequence[Batch], limit: int | None) -> Sequence[Batch]:
+    """Cut the batches of a step into what is computed at once; they share the gradient of the vocabulary head."""
+    parts = batches if limit is None else [piece for batch in batches for piece in batch.pieces(limit)]
+    gradients = HeadGradients()
+    last = len(parts) - 1
+    return [replace(part, micro_batch=MicroBatch(gradients, is_last=i == last)) for i, part in enumerate(parts)]

@@ -1,9 +1,9 @@
-"""Optimisers and the rate schedule. They see parameters and a step number, nothing else.
+"""Optimizers and the learning rate schedule. They see parameters and a step number, nothing else.
 
 Matrices inside the blocks can be trained by Muon, which replaces a gradient's singular values by
-ones: every direction of the matrix learns at the same pace. Everything else (embeddings, heads,
-norms, biases) is AdamW's. The rate is a pure function of the step, so that there is no scheduler
-state to save.
+ones: every direction of the matrix learns at the same rate. Everything else (embeddings, heads,
+norms, biases) is AdamW's. The learning rate is a pure function of the step, so that there is no
+scheduler state to save.
 """
 
 import inspect
@@ -20,17 +20,27 @@ from greffon.core.config import Training
 from greffon.nn.model import Model
 from greffon.nn.sharding import cut_like, gathered, whole
 
-_NS = (3.4445, -4.7750, 2.0315)
-"""Quintic coefficients that drive singular values towards one as fast as possible (Jordan, 2024)."""
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""Coefficients of a quintic iteration, chosen by Jordan et al. (Muon, 2024) to raise small singular values fastest."""
+ITERATIONS = 5
+"""Newton–Schulz iterations, as in Muon: singular values then lie between about 0.7 and 1.2, which is enough."""
+NORM_EPSILON = 1e-7
+"""Added to the norm that a gradient is divided by, as in Muon: a gradient of zeros stays one."""
+MUON_MOMENTUM = 0.95
+"""Muon's own default (Jordan et al., 2024), with Nesterov's look ahead."""
+ADAMW_RMS = 0.2
+"""Typical root mean square of an AdamW update, to which Muon's is scaled (Liu et al., "Muon is scalable", 2025)."""
+ADAMW_BETAS = (0.9, 0.95)
+"""As GPT-3's (Brown et al., 2020): second moments over some 20 steps, where PyTorch's 0.999 averages over 1,000."""
 
 
 @torch.no_grad()
-def orthogonalize(matrix: Tensor, iterations: int = 5) -> Tensor:
+def orthogonalize(matrix: Tensor, iterations: int = ITERATIONS) -> Tensor:
     """Return the matrix with its singular values near one, by Newton–Schulz in its own precision."""
-    a, b, c = _NS
+    a, b, c = NEWTON_SCHULZ
     tall = matrix.shape[-2] > matrix.shape[-1]
     x = matrix.mT if tall else matrix
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + NORM_EPSILON)
     for _ in range(iterations):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
@@ -39,9 +49,9 @@ def orthogonalize(matrix: Tensor, iterations: int = 5) -> Tensor:
 
 
 class _Uncompiled(torch.optim.Optimizer):
-    """PyTorch's optimizer without its ties to `torch.compile`, which is not used here.
+    """PyTorch's optimizer without its hooks for `torch.compile`, which is not used here.
 
-    They import the whole compiler before the first step: 70 MB of memory, and seconds.
+    The hooks import the whole compiler before the first step: 70 MB of memory, and seconds.
     """
 
     add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
@@ -49,13 +59,14 @@ class _Uncompiled(torch.optim.Optimizer):
 
 
 ROWS = 4096
-"""Rows of an embedding that learn at once: their gradient stays in the cache."""
+"""Rows of an embedding that are updated at once: their gradient stays in the cache."""
 
 
 class AdamW(_Uncompiled, torch.optim.AdamW):
-    """`torch.optim.AdamW`, fused; a gradient can also be sparse, that of the few rows a batch has looked up.
+    """`torch.optim.AdamW`, fused, which also takes the sparse gradient of an embedding.
 
-    The other rows learn just the same, from a gradient of zero: it is written out for some rows at a time.
+    The rows that a batch did not look up are updated too, with a gradient of zero, as in the dense optimizer. The
+    dense gradient is written out for `ROWS` rows at a time.
     """
 
     _dense_step = inspect.unwrap(torch.optim.AdamW.step)
@@ -104,52 +115,55 @@ def _by_rows(p: nn.Parameter) -> bool:
     return p.grad is not None and p.grad.is_sparse
 
 
-VAST = 1 << 20
-"""Numbers of an embedding from which on its gradient is that of the rows looked up, where it can be."""
+LARGE_EMBEDDING = 1 << 20
+"""Embeddings of at least this many numbers get sparse gradients, where they can: smaller ones gain nothing."""
 
 
-def _look_up_rows(model: Model, training: Training) -> None:
-    """Let vast embeddings have sparse gradients: not where a head borrows the matrix, nor in a group, nor on a GPU.
+def _use_sparse_gradients(model: Model, training: Training) -> None:
+    """Let large embeddings have sparse gradients.
 
-    Nor where the gradients of several batches are summed: rows would only be put side by side. (The passes of one
-    batch look up no more rows than the batch.)
+    The gradient stays dense where a head is tied to the matrix, in a process group, on a GPU, and where the gradients
+    of several batches are summed, since sparse ones would only be concatenated. The micro-batches of one batch look
+    up no more rows than the batch.
     """
     owners: Counter[Tensor] = Counter(p for _, p in model.named_parameters(remove_duplicate=False))
     group = torch.distributed.is_available() and torch.distributed.is_initialized()
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             p = module.weight
-            vast = p.device.type == "cpu" and p.numel() >= VAST
-            module.sparse = vast and owners[p] == 1 and training.gradient_accumulation == 1 and not group
+            large = p.device.type == "cpu" and p.numel() >= LARGE_EMBEDDING
+            module.sparse = large and owners[p] == 1 and training.gradient_accumulation == 1 and not group
 
 
-def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
-    """Scale all gradients down until their norm is `most`; return the norm before."""
-    return torch.nn.utils.clip_grad_norm_([_bearer(p) for p in parameters], most)
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> Tensor:
+    """Scale all gradients down until their norm is at most `max_norm`; return the norm before."""
+    return torch.nn.utils.clip_grad_norm_([_dense_gradient(p) for p in parameters], max_norm)
 
 
-def _bearer(p: nn.Parameter) -> Tensor:
-    """Whatever has the numbers of a gradient as its own: of rows, each row once."""
+def _dense_gradient(p: nn.Parameter) -> Tensor:
+    """Return a tensor with a dense gradient: the parameter itself, or one that shares the values of a sparse one."""
     if p.grad is None or not p.grad.is_sparse:
         return p
     p.grad = p.grad.coalesce()
     values = p.grad.values()
-    bearer = torch.empty_like(values)
-    bearer.grad = values
-    return bearer
+    stand_in = torch.empty_like(values)
+    stand_in.grad = values
+    return stand_in
 
 
 class Muon(_Uncompiled):
-    """Momentum, orthogonalised, in fp32 (`torch.optim.Muon` computes in bf16, slow on most CPUs)."""
+    """Orthogonalised momentum, in fp32 (`torch.optim.Muon` computes in bf16, which is slow on most CPUs)."""
 
-    def __init__(self, params: Iterable[Any], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self, params: Iterable[Any], lr: float, momentum: float = MUON_MOMENTUM, weight_decay: float = 0.0
+    ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Take one step; matrices of the same form go through Newton–Schulz together."""
+        """Take one step; matrices of the same shape go through Newton–Schulz together."""
         for group in self.param_groups:
-            forms: dict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = {}
+            shapes: dict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = {}
             for p in group["params"]:
                 if p.grad is None:
                     continue
@@ -158,44 +172,44 @@ class Muon(_Uncompiled):
                     state["momentum"] = torch.zeros_like(p)
                 momentum = state["momentum"].lerp_(p.grad, 1 - group["momentum"])
                 update = whole(p.grad.lerp(momentum, group["momentum"]))  # singular values are those of all of it
-                forms.setdefault(p.shape, []).append((p, update))
-            for form, members in forms.items():
+                shapes.setdefault(p.shape, []).append((p, update))
+            for shape, members in shapes.items():
                 updates = orthogonalize(torch.stack([update for _, update in members]))
-                # A step moves each entry by about lr, whatever the form (0.2: AdamW's typical size).
-                scale = 0.2 * math.sqrt(max(form))
+                # Entries of an orthogonal update have a root mean square of 1 / √(longer side), whatever the shape.
+                scale = ADAMW_RMS * math.sqrt(max(shape))
                 for (p, _), update in zip(members, updates, strict=True):
                     p.mul_(1 - group["lr"] * group["weight_decay"])
                     p.add_(cut_like(update, p), alpha=-group["lr"] * scale)
 
 
-BESIDE = ("head.pair.", "head.gist.")
-"""Heads beside the vocabulary's, and"""
-BESIDE_PACE = 0.3
-"""their share of AdamW's rate: what suits embeddings makes small matrices run wild."""
+AUXILIARY_HEADS = ("head.pair.", "head.gist.")
+"""Prefixes of the parameters of heads for auxiliary losses."""
+AUXILIARY_RATE = 0.3
+"""Share of AdamW's learning rate for auxiliary heads: the rate that suits embeddings makes small matrices diverge."""
 
 
 def make_optimizers(model: Model, training: Training) -> list[torch.optim.Optimizer]:
-    """Share the trainable parameters out: matrices of the blocks to Muon, the rest to AdamW.
+    """Give the matrices of the blocks to Muon, and all other trainable parameters to AdamW.
 
-    Parameters of one depth form a group; the depth decides its rate and when it begins to learn.
+    Parameters of one depth form a group; the depth decides its learning rate and the step at which it is unfrozen.
     """
-    _look_up_rows(model, training)
+    _use_sparse_gradients(model, training)
     layers = model.body.shape.layers
     top = layers + 1
     shares: dict[bool, dict[tuple[int, float], list[nn.Parameter]]] = {False: {}, True: {}}
     for name, p in model.named_parameters():
         if p.requires_grad:
             by_muon = training.optimizer == "muon" and ".blocks." in name and p.ndim == 2
-            pace = BESIDE_PACE if name.startswith(BESIDE) else 1.0
-            shares[by_muon].setdefault((depth(name, layers), pace), []).append(p)
+            factor = AUXILIARY_RATE if name.startswith(AUXILIARY_HEADS) else 1.0
+            shares[by_muon].setdefault((depth(name, layers), factor), []).append(p)
     groups = {
         by_muon: [
             {
                 "params": members,
-                "share": pace * training.layer_decay ** (top - d),
+                "share": factor * training.layer_decay ** (top - d),
                 "from": training.unfreeze_every * (top - d),
             }
-            for (d, pace), members in sorted(share.items(), key=lambda item: item[0])
+            for (d, factor), members in sorted(share.items(), key=lambda item: item[0])
         ]
         for by_muon, share in shares.items()
     }
@@ -205,7 +219,7 @@ def make_optimizers(model: Model, training: Training) -> list[torch.optim.Optimi
             AdamW(
                 groups[False],
                 lr=training.learning_rate,
-                betas=(0.9, 0.95),
+                betas=ADAMW_BETAS,
                 weight_decay=training.weight_decay,
                 fused=True,
             )
@@ -216,7 +230,7 @@ def make_optimizers(model: Model, training: Training) -> list[torch.optim.Optimi
 
 
 def depth(name: str, layers: int) -> int:
-    """Say how high above the tokens a parameter stands: embeddings 0, blocks 1, 2, …, norm and head on top.
+    """Return the depth of a parameter: embeddings 0, blocks 1, 2, …, final norm and head layers + 1.
 
     >>> [depth(name, 4) for name in ("body.embedding.weight", "body.blocks.0.attention.out.weight", "head.bias")]
     [0, 1, 5]
@@ -228,23 +242,23 @@ def depth(name: str, layers: int) -> int:
 
 
 def lr_multiplier(step: int, training: Training) -> float:
-    """Return the share of the full rate at a step: a climb, then the decay, as a pure function."""
-    # A short run must not spend all its steps climbing.
+    """Return the share of the full learning rate at a step: warm-up, then decay."""
+    # A short run must not spend all its steps warming up.
     warmup = min(training.warmup_steps, training.steps // 5)
     if step < warmup:
         return (step + 1) / warmup
     done = (step - warmup) / max(1, training.steps - warmup)
-    falls = {
+    schedules = {
         "linear": 1 - done,
         "cosine": (1 + math.cos(math.pi * done)) / 2,
-        "inverse-sqrt": math.sqrt(max(1, warmup) / (step + 1)),  # Noam: the climb is what sets its pace
+        "inverse-sqrt": math.sqrt(max(1, warmup) / (step + 1)),  # Noam: the warm-up sets its scale
         "constant": 1.0,
     }
-    return max(0.0, falls[training.lr_schedule])
+    return max(0.0, schedules[training.lr_schedule])
 
 
 def set_learning_rates(optimizers: list[torch.optim.Optimizer], step: int, training: Training) -> float:
-    """Set every group's rate for this step; return AdamW's."""
+    """Set the learning rate of every parameter group for this step; return AdamW's."""
     share = lr_multiplier(step, training)
     for optimizer in optimizers:
         full = training.muon_learning_rate if isinstance(optimizer, Muon) else training.learning_rate
@@ -254,7 +268,7 @@ def set_learning_rates(optimizers: list[torch.optim.Optimizer], step: int, train
 
 
 def state_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """Name every tensor that the optimizers remember: `{"body.norm.weight/exp_avg": …}`."""
+    """Return the state of the optimizers by name: `{"body.norm.weight/exp_avg": …}`."""
     names: dict[Tensor, str] = {p: name for name, p in model.named_parameters()}
     return {
         f"{names[p]}/{key}": gathered(value)
@@ -265,7 +279,7 @@ def state_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> 
 
 
 def load_state_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer], tensors: dict[str, Tensor]) -> None:
-    """Give the optimizers back what `state_tensors` took."""
+    """Restore the state that `state_tensors` returned."""
     owner = {p: o for o in optimizers for group in o.param_groups for p in group["params"]}
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():

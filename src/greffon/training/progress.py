@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a bar on a terminal, plain lines elsewhere. All on stderr."""
+"""The progress of a training on stderr: a bar on a terminal, plain lines elsewhere."""
 
 import math
 import time
@@ -12,22 +12,23 @@ from greffon.core.console import say
 from greffon.training.loop import Step
 
 _PLAIN_SECONDS = 15.0
-
-
-FOR = {"pair_loss": "pairs", "gist_loss": "the gist"}
-"""What is learnt beside, as people read it."""
+"""Time between two plain lines."""
+SMOOTHING = 0.95
+"""Decay of the running means that are shown: about the last 20 steps."""
+AUXILIARY_LOSSES = {"pair_loss": "pairs", "gist_loss": "the gist"}
+"""The auxiliary losses by the name in metrics.jsonl, in words."""
 
 
 class TrainingProgress:
-    """Follows one training: `with TrainingProgress(steps) as progress: progress.step(step)`."""
+    """Shows one training: `with TrainingProgress(steps) as progress: progress.step(step)`."""
 
     def __init__(self, steps: int, done: int, quiet: bool = False) -> None:
         self.steps, self.done, self.quiet = steps, done, quiet
         self.started = time.monotonic()
         self.last_line = self.started
-        self.rate = 0.0  # tokens a second, smoothed
+        self.speed = 0.0  # tokens per second, running mean
         self.loss: float | None = None
-        self.beside = ("", 0.0)  # what is learnt beside, and its loss, smoothed
+        self.auxiliary = ("", 0.0)  # name of the auxiliary loss, and its running mean
         self.scores = ""
         self.bar: Progress | None = None
         self.task = TaskID(0)
@@ -52,22 +53,27 @@ class TrainingProgress:
         if self.bar is not None:
             self.bar.stop()
 
+    def say(self, message: str) -> None:
+        """Print a message, unless this training is quiet."""
+        if not self.quiet:
+            say(message)
+
     def step(self, step: Step) -> None:
-        """Tell of one step."""
+        """Show one step."""
         speed = step.tokens / step.seconds
-        self.rate = speed if self.rate == 0 else 0.95 * self.rate + 0.05 * speed
-        (_, own_loss), *others = step.parts.items() if step.parts else [("", step.loss)]
-        self.loss = own_loss if self.loss is None else 0.95 * self.loss + 0.05 * own_loss
+        self.speed = _smoothed(self.speed or speed, speed)
+        (_, main_loss), *others = step.parts.items() if step.parts else [("", step.loss)]
+        self.loss = _smoothed(main_loss if self.loss is None else self.loss, main_loss)
         for name, loss in others:
-            self.beside = name, 0.95 * (self.beside[1] or loss) + 0.05 * loss
+            self.auxiliary = name, _smoothed(self.auxiliary[1] or loss, loss)
         if self.quiet:
             return
         text = f"loss {self.loss:.3f}"
-        if self.beside[0]:
-            text += f" + {self.beside[1]:.3f} for {FOR[self.beside[0]]}"
+        if self.auxiliary[0]:
+            text += f" + {self.auxiliary[1]:.3f} for {AUXILIARY_LOSSES[self.auxiliary[0]]}"
         if step.bytes:
             text += f" · {self.loss * step.targets / step.bytes / math.log(2):.2f} bits/byte"
-        text += f" · {self.rate:,.0f} tokens/s{self.scores}"
+        text += f" · {self.speed:,.0f} tokens/s{self.scores}"
         if step.padding > 0.005:
             text += f" · padding {step.padding:.0%}"
         now = time.monotonic()
@@ -79,15 +85,19 @@ class TrainingProgress:
             say(f"step {step.number:,}/{self.steps:,} · {text} · {left / 60:.1f} min left")
 
     def skipped(self, step: Step) -> None:
-        """Count a step that was not learned from; its numbers are not shown."""
+        """Count a step that changed no weight; its numbers are not shown."""
         if self.bar is not None:
             self.bar.update(self.task, completed=step.number)
 
     def evaluation(self, number: int, scores: dict[str, float], averaged: int = 0) -> None:
-        """Tell of held-out scores, of the weights as they are or of the mean of the last ones."""
+        """Show held-out scores; `averaged` is the number of snapshots whose mean the weights are."""
         told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items())
         of = f", mean of the last {averaged} weights" if averaged else ""
-        # It stands in the lines of later steps, too, and is older than they are.
+        # Lines of later steps repeat it, so it names its step.
         self.scores = f" · held out at step {number:,}{of}: {told}"
         if self.bar is None and not self.quiet:
             say(f"step {number:,}/{self.steps:,} · held out{of}: {told}")
+
+
+def _smoothed(mean: float, value: float) -> float:
+    return SMOOTHING * mean + (1 - SMOOTHING) * value

@@ -1,105 +1,184 @@
-"""What a recipe for translation has beside any other: pairs of files, and bodies that its sides start from."""
+"""What a pretraining is made from: its text or sentence pairs, and the runs that its weights come from."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from greffon.core.config import Recipe, Shape, Training, refuse_pair_settings
+from greffon.core.config import (
+    FREE,
+    Corpus,
+    Data,
+    Pairs,
+    Recipe,
+    Shape,
+    Start,
+    Training,
+    option,
+    override,
+    refuse_pair_settings,
+)
 from greffon.core.errors import UserError
-from greffon.core.presets import Preset
+from greffon.core.presets import DEFAULTS, Preset
+from greffon.core.presets import preset as preset_of
 from greffon.core.rng import generator
 from greffon.data.corpora import column_pairs, find_files, line_pairs
 from greffon.objectives.seq2seq import PairBatch, Seq2Seq
 from greffon.runs.run import Run
 
-FILES = ("source", "target", "valid_source", "valid_target")
-COLUMNS = {"source_column": "source", "target_column": "target"}
+
+def check_text(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs, objective: str) -> None:
+    """Refuse files that cannot be read as this objective needs them, before anything is written."""
+    if objective == "seq2seq":
+        _check_pairs(texts, corpus, pairs)
+    else:
+        for f in fields(Pairs):
+            if getattr(pairs, f.name) != f.default:
+                raise UserError(f"{option(f.name)} is for translation; add --objective seq2seq")
+        if not texts:
+            raise UserError("no text to train on; name at least one file, directory or glob")
+    if corpus.mix and len(corpus.mix) != len(texts):
+        raise UserError(f"--mix has {len(corpus.mix)} numbers for {len(texts)} texts; give one for each")
+    if corpus.mix and min(corpus.mix) < 1:
+        raise UserError(f"--mix takes {min(corpus.mix)} rows of a text; choose 1 or more, or leave that text out")
+    for files in (texts, corpus.valid):
+        if files:
+            find_files(files)
 
 
-def take_pair_arguments(settings: Mapping[str, Any], objective: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part what names pairs from the other settings; only a translator can have it."""
-    given = {name: settings[name] for name in (*FILES, *COLUMNS) if settings.get(name) is not None}
-    rest = {name: value for name, value in settings.items() if name not in (*FILES, *COLUMNS)}
+def refuse_ignored(settings: Mapping[str, Any], objective: str) -> None:
+    """Refuse settings that have no effect on this objective."""
     if objective != "seq2seq":
-        refuse_pair_settings(rest)
-        for name, value in given.items():
-            if value != COLUMNS.get(name):
-                raise UserError(f"--{name.replace('_', '-')} is for translation; add --objective seq2seq")
-        return {}, rest
-    if "batch_size" in rest:
-        raise UserError("a batch of pairs is measured in tokens, not rows; use --batch-tokens")
-    named = {name: str(Path(given[name]).expanduser().absolute()) for name in FILES if name in given}
-    return named | {name: given.get(name, usual) for name, usual in COLUMNS.items()}, rest
+        refuse_pair_settings(settings)
+    elif "batch_size" in settings:
+        raise UserError("the batch size of sentence pairs is measured in tokens, not rows; use --batch-tokens")
 
 
-def check_pairs(
-    texts: Sequence[str | Path], valid: Sequence[str | Path], pairs: Mapping[str, str], mix: Sequence[int]
-) -> None:
-    """Refuse files that cannot be pairs, before anything is written."""
-    if mix:
+def _check_pairs(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs) -> None:
+    """Refuse files that cannot be pairs, and settings that a translator would ignore."""
+    if corpus.mix:
         raise UserError("--mix is for texts, not for pairs; leave it out")
+    if corpus.text_column != Corpus().text_column:
+        raise UserError("--text-column is not for translation; use --source-column and --target-column")
+    files = {name: Path(file).expanduser() for name, file in vars(pairs).items() if file and "column" not in name}
     for one, other in (("source", "target"), ("valid_source", "valid_target")):
         for here, there in ((one, other), (other, one)):
-            if here in pairs and there not in pairs:
-                raise UserError(
-                    f"--{here.replace('_', '-')} needs --{there.replace('_', '-')}: two files, aligned line by line"
-                )
-    if ("source" in pairs) == bool(texts):
+            if here in files and there not in files:
+                raise UserError(f"{option(here)} needs {option(there)}: two files, aligned line by line")
+    if ("source" in files) == bool(texts):
         raise UserError(
             "no pairs to train on, or too many: give --source F --target F, "
             "or a table with the columns source and target"
         )
-    if "valid_source" in pairs and valid:
+    if "valid_source" in files and corpus.valid:
         raise UserError("held-out pairs are given twice; leave out --valid, or --valid-source and --valid-target")
-    for name in FILES:
-        if name in pairs and not Path(pairs[name]).is_file():
-            raise UserError(f"{pairs[name]}: there is no such file; check --{name.replace('_', '-')}")
+    if not texts and not corpus.valid and (pairs.source_column, pairs.target_column) != ("source", "target"):
+        raise UserError("--source-column and --target-column have no effect with --source F, a file without columns")
+    for name, file in files.items():
+        if not file.is_file():
+            raise UserError(f"{file.absolute()}: there is no such file; check {option(name)}")
     for one, other in (("source", "target"), ("valid_source", "valid_target")):
-        if one in pairs:
-            deque(line_pairs(Path(pairs[one]), Path(pairs[other])), maxlen=0)  # are they aligned to the end?
-    for file in find_files([str(text) for text in (*texts, *valid)]) if texts or valid else ():
-        next(iter(column_pairs(file, pairs["source_column"], pairs["target_column"])), None)  # are there such columns?
+        if one in files:
+            deque(line_pairs(files[one].absolute(), files[other].absolute()), maxlen=0)  # are they aligned to the end?
+    for table in find_files([str(text) for text in (*texts, *corpus.valid)]) if texts or corpus.valid else ():
+        next(iter(column_pairs(table, pairs.source_column, pairs.target_column)), None)  # are there such columns?
 
 
-def like_sides(
-    sides: Sequence[Run | None],
-    objective: str,
-    init_from: str | Path | None,
-    settings: Mapping[str, Any],
-    tokenizer: str | Path | None,
-    vocab_size: int | None,
-    found: Preset,
-) -> tuple[Preset, Path]:
-    """Take shape and tokenizer from the runs that the sides start from; they cannot be chosen anew."""
+def described(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs, tokenizer: Path | None) -> Data:
+    """Describe where the text comes from, by absolute paths: the run can then be resumed from any folder."""
+
+    def absolute(path: str | Path) -> str:
+        return str(path) if str(path).startswith("hf:") else str(Path(path).expanduser().absolute())
+
+    named = {name: value if "column" in name else absolute(value) for name, value in vars(pairs).items() if value}
+    data = Data(train=tuple(map(absolute, texts)), mix=tuple(corpus.mix), valid=tuple(map(absolute, corpus.valid)))
+    return replace(
+        override(data, named),
+        text_column=corpus.text_column,
+        tokenizer="" if tokenizer is None else str(tokenizer.absolute()),
+    )
+
+
+@dataclass(frozen=True)
+class Foundation:
+    """What a recipe builds on: a preset, and the runs that its weights, architecture and tokenizer come from."""
+
+    name: str
+    preset: Preset
+    tokenizer: Path | None = None
+    origin: Run | None = None
+    encoder: Run | None = None
+    decoder: Run | None = None
+
+
+def foundation(start: Start, settings: Mapping[str, Any]) -> Foundation:
+    """Look up the preset, and open the runs to start from; what they fix cannot be chosen anew."""
+    name = start.preset or DEFAULTS.get(start.objective, "compact")
+    preset = preset_of(name, start.objective)
+    if start.encoder_from is not None or start.decoder_from is not None:
+        sides = [None if side is None else Run.open(side) for side in (start.encoder_from, start.decoder_from)]
+        shape, tokenizer = _shared_by(sides, start, preset.shape, settings)
+        return Foundation(name, replace(preset, shape=shape), tokenizer, None, *sides)
+    if start.init_from is not None:
+        return _like(Run.open(start.init_from), start, settings)
+    return Foundation(name, preset, None if start.tokenizer is None else Path(start.tokenizer))
+
+
+def _like(origin: Run, start: Start, settings: Mapping[str, Any]) -> Foundation:
+    """Take preset, shape and tokenizer from the run to start from."""
+    base = origin.recipe
+    if base.objective != start.objective:
+        raise UserError(
+            f"{origin.path} is a {base.objective} run; start a {start.objective} one from a {start.objective} one"
+        )
+    fixed = [name for name in settings if hasattr(base.shape, name) and name != "dropout"]
+    if start.preset not in (None, base.preset):
+        fixed.append("preset")
+    if start.tokenizer is not None or start.vocab_size is not None:
+        fixed.append("tokenizer")
+    if fixed:
+        raise UserError(f"{fixed[0]} is a fixed part of {origin.path}, where the weights come from; leave it out")
+    found = preset_of(base.preset, start.objective)
+    return Foundation(base.preset, replace(found, shape=base.shape), origin.path, origin)
+
+
+def _shared_by(
+    sides: Sequence[Run | None], start: Start, wanted: Shape, settings: Mapping[str, Any]
+) -> tuple[Shape, Path]:
+    """Take shape and tokenizer from the runs that initialize the two sides of a translator."""
     runs = [run for run in sides if run is not None]
     first = runs[0]
-    if objective != "seq2seq":
+    if start.objective != "seq2seq":
         raise UserError("--encoder-from and --decoder-from are for translation; add --objective seq2seq")
-    if init_from is not None:
+    if start.init_from is not None:
         raise UserError("--init-from already gives both sides; leave out --encoder-from and --decoder-from")
     for run in runs:
         if run.recipe.objective in ("classify", "seq2seq"):
             raise UserError(f"{run.path} is a {run.recipe.objective} run; give a pretrained body")
-    if tokenizer is not None or vocab_size is not None:
+    if start.tokenizer is not None or start.vocab_size is not None:
         raise UserError(f"the tokenizer is a fixed part of {first.path}, where weights come from; leave it out")
-    kept = {name: getattr(found.shape, name) for name in ("dropout", "context")}
+    kept = {name: getattr(wanted, name) for name in FREE}
     forms = [replace(run.recipe.shape, **kept, segments=0) for run in runs]
     if any(form != forms[0] for form in forms):
         raise UserError(f"{runs[0].path} and {runs[1].path} have different shapes; both sides need the same")
     if any(run.tokenizer.digest != first.tokenizer.digest for run in runs):
         raise UserError(f"{runs[0].path} and {runs[1].path} have different tokenizers; both sides need the same")
-    fixed = [name for name in settings if hasattr(found.shape, name) and name not in kept]
+    fixed = [name for name in settings if hasattr(wanted, name) and name not in kept]
     if fixed:
         raise UserError(f"{fixed[0]} is a fixed part of {first.path}, where weights come from; leave it out")
-    # An encoder that told the two texts of a pair apart reads all of its source as the first one.
+    # An encoder with segment embeddings reads the whole source as its first segment.
     form = replace(forms[0], segments=sides[0].recipe.shape.segments if sides[0] else 0)
     if form.positions == "learned":
         form = replace(form, context=first.recipe.shape.context)
-    return replace(found, shape=form), first.path
+    return form, first.path
+
+
+def resolved(run: Run | None) -> str:
+    """Name a run that weights come from, by its real path; empty for none."""
+    return "" if run is None else str(run.path.resolve())
 
 
 def tokens_of_step(objective: str, shape: Shape, training: Training) -> int:

@@ -1,63 +1,57 @@
-"""Whether a step's numbers can be trusted: what is no number, or far beyond the usual, must not be learned from."""
+"""The spike detector: a step whose loss or gradient is not finite, or far above the usual, changes no weight."""
 
 import math
 from dataclasses import dataclass
 
 from greffon.core.config import Training
 
-IN_A_ROW = 10
-"""Steps skipped one after another that end a training: it has diverged."""
-KNOWN = 20
-"""Steps after which it is known what is usual."""
-_MEMORY = 0.98
-_HARD_LOSS = 1.0
-"""Nats a target: below, a loss may jump as it likes, since a hard text among easy ones does that."""
+MAX_SKIPPED_IN_A_ROW = 10
+"""Skipped steps in a row that end a training: one bad batch is an accident, ten in a row are a divergence."""
+MIN_HISTORY = 20
+"""Steps before spikes are looked for: the mean of fewer is noisy, and the first losses fall fast."""
+DECAY = 0.98
+"""Decay of the running means, about the last 50 steps: enough to average batches out, and to follow a falling loss."""
+LOSS_FLOOR = 1.0
+"""Mean losses below this (in nats per target) count as this: one hard text among easy ones is not a spike."""
+GRAD_NORM_FACTOR = 100.0
+"""How many times the room of losses gradients have: they are clipped, and in sound fine-tunings some have dozens of
+times the usual norm, where no loss is twice the usual."""
 
 
 @dataclass
 class SpikeDetector:
-    """Running means of loss and gradient norm over the steps that were learned from; part of a checkpoint."""
+    """Running means of loss and gradient norm over the steps that changed the weights; part of a checkpoint."""
 
     loss: float = 0.0
     grad_norm: float = 0.0
-    learned: int = 0
+    learned: int = 0  # steps that changed the weights
     skipped: int = 0
-    in_a_row: int = 0
+    in_a_row: int = 0  # skipped steps since the last one that changed the weights
 
-    def judge(self, loss: float, gradient: float, training: Training) -> str:
-        """Say why a step must be skipped, or nothing if it is sound; either way it is counted.
-
-        A spike is many times the running mean. Gradients are given much more room than losses: they are
-        clipped, and in sound fine-tunings some are dozens of times the usual, where no loss is twice the usual.
-        """
-        reason = self._what_is_wrong(loss, gradient, training)
+    def judge(self, loss: float, grad_norm: float, training: Training) -> str:
+        """Return why a step must be skipped, or an empty string; either way the step is counted."""
+        reason = self._reason(loss, grad_norm, training)
         if reason:
             self.skipped += 1
             self.in_a_row += 1
             return reason
         self.in_a_row = 0
         self.learned += 1
-        share = max(1 - _MEMORY, 1 / self.learned)
+        share = max(1 - DECAY, 1 / self.learned)
         self.loss += share * (loss - self.loss)
-        self.grad_norm += share * (gradient - self.grad_norm)
+        self.grad_norm += share * (grad_norm - self.grad_norm)
         return ""
 
-    def _what_is_wrong(self, loss: float, gradient: float, training: Training) -> str:
+    def _reason(self, loss: float, grad_norm: float, training: Training) -> str:
         if not math.isfinite(loss):
             return f"its loss is {loss}"
-        if not math.isfinite(gradient):
-            return f"its gradient is {gradient}"
-        if not training.skip_loss_spikes or self.learned < KNOWN:
+        if not math.isfinite(grad_norm):
+            return f"its gradient is {grad_norm}"
+        factor = training.skip_loss_spikes
+        if not factor or self.learned < MIN_HISTORY:
             return ""
-        for name, value, usual, most in (
-            ("loss", loss, self.loss, training.skip_loss_spikes * max(self.loss, _HARD_LOSS)),
-            (
-                "gradient",
-                gradient,
-                self.grad_norm,
-                100 * training.skip_loss_spikes * max(self.grad_norm, training.max_grad_norm),
-            ),
-        ):
-            if value > most:
-                return f"its {name} is {value:.3g}, usual is {usual:.3g}"
+        if loss > factor * max(self.loss, LOSS_FLOOR):
+            return f"its loss is {loss:.3g}, usual is {self.loss:.3g}"
+        if grad_norm > GRAD_NORM_FACTOR * factor * max(self.grad_norm, training.max_grad_norm):
+            return f"its gradient is {grad_norm:.3g}, usual is {self.grad_norm:.3g}"
         return ""

@@ -1,13 +1,13 @@
-"""Carry out a run's recipe from wherever it stands: prepare, train, evaluate, save.
+"""Carry out a run's recipe, from the start or from its checkpoint: prepare, train, evaluate, save.
 
-The loop itself is `fit`; what watches it (progress, metrics, checkpoints, best weights) is here.
+The loop itself is `fit`; what is done around it (progress, metrics, checkpoints, best weights) is here.
 """
 
 import math
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
@@ -35,14 +35,17 @@ from greffon.training.jobs import JOBS, Job
 from greffon.training.loop import Step, fit
 from greffon.training.optim import load_state_tensors, make_optimizers, state_tensors
 from greffon.training.progress import TrainingProgress
-from greffon.training.spikes import IN_A_ROW, SpikeDetector
+from greffon.training.spikes import MAX_SKIPPED_IN_A_ROW, SpikeDetector
 from greffon.training.transfer import transfer, transfer_sides
 
 LOG_EVERY_SECONDS = 1.0
+"""Least time between two steps in metrics.jsonl."""
+FIRST_STEPS = 20
+"""The first steps are all logged: the loss falls fastest there."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Work stopped because the user asked; everything is saved, and `how` says how to go on."""
+    """Training stopped because the user asked; everything is saved, and `how` is the command that resumes."""
 
     def __init__(self, how: str, signal: int = signal.SIGINT) -> None:
         super().__init__()
@@ -50,7 +53,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def train(run: Run, *, quiet: bool = False, group: ProcessGroup = SINGLE_PROCESS) -> Run:
-    """Bring a run to its last step; a run that has a checkpoint goes on from there."""
+    """Train a run to its last step; a run that has a checkpoint resumes from it."""
     keep_memory()
     run = shared(run, group)
     silent = quiet or not group.is_main
@@ -84,7 +87,7 @@ def _carry_out(run: Run, tell: Callable[[str], None], quiet: bool, group: Proces
 
 
 def _not_written(run: Run, problem: OSError) -> str:
-    """Say what a full or read-only disk means for the run."""
+    """Make the error message for a full or read-only disk."""
     step = run.checkpoint_step
     kept = f"the checkpoint of step {step:,} is whole" if step else "there is no checkpoint yet"
     return (
@@ -94,7 +97,7 @@ def _not_written(run: Run, problem: OSError) -> str:
 
 
 def _agreed(recipe: Recipe, group: ProcessGroup) -> Recipe:
-    """Return the recipe as the first process has it."""
+    """Return the recipe of the main process."""
     return recipe if group is SINGLE_PROCESS else from_dict(Recipe, group.broadcast(asdict(recipe)), "the recipe")
 
 
@@ -116,33 +119,33 @@ def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
 
 
 def _note_data(run: Run, job: Job) -> None:
-    """Warn of text that is not the one of the checkpoint, or of the start, and keep the identity of this one."""
+    """Warn if the text has changed since the checkpoint, or since the run began, and store its digest."""
     known = run.checkpoint_state.get("data", run.recipe.data.digest)
     if known and known != job.digest:
         warnings.warn("the text is not the one this run was trained on; it goes on with the new text", stacklevel=2)
     run.save_recipe(replace(run.recipe, data=replace(run.recipe.data, digest=job.digest)))
 
 
-# -- the loop, watched -----------------------------------------------------------------------
+# -- the loop, observed ----------------------------------------------------------------------
 
 
 @dataclass
-class _Standing:
-    """Where a training stands: what a checkpoint keeps beside tensors."""
+class TrainingState:
+    """How far a training has come: what a checkpoint keeps besides tensors."""
 
     step: int = 0
     best: dict[str, float] | None = None
     stale: int = 0  # evaluations since the best
     seconds: float = 0.0
-    health: SpikeDetector = field(default_factory=SpikeDetector)
+    spikes: SpikeDetector = field(default_factory=SpikeDetector)
 
-    def tired(self, training: Training) -> bool:
-        """Whether patience has run out."""
+    def out_of_patience(self, training: Training) -> bool:
+        """Whether there were too many evaluations without a better score."""
         return 0 < training.patience <= self.stale
 
 
 def _initial(run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessGroup) -> Model:
-    """Build the model as it stands before the first step: fresh, or on the body of its origin."""
+    """Build the model of the first step: with new weights, or with the body of its origin."""
     recipe = run.recipe
     model = make_model(recipe)
     if recipe.origin:
@@ -170,136 +173,157 @@ def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool, group: 
         compile_blocks(model)
     group.to_device(model)
     optimizers = make_optimizers(model, training)
-    standing = _restore(run, model, optimizers, tell, group)
-    health = standing.health
-    done = training.steps if standing.tired(training) else standing.step  # stopped just before it was marked
-    run.forget_after(standing.step or -1)  # without a checkpoint even step 0 is done again
-    run.drop_snapshots(after=standing.step)
-    saved = logged = time.monotonic()
+    state = _restore(run, model, optimizers, tell, group)
+    run.forget_after(state.step or -1)  # without a checkpoint even step 0 is done again
+    run.drop_snapshots(after=state.step)
     with (
-        TrainingProgress(training.steps, standing.step, quiet or not group.is_main) as progress,
+        TrainingProgress(training.steps, state.step, quiet or not group.is_main) as progress,
         _stop_signals() as stop,
     ):
-        if standing.step == 0:
-            _evaluate(run, job, model, standing, progress, group)
-        for step in fit(model, job.objective, job.batches, optimizers, training, done, health, group):
-            standing.step = step.number
-            standing.seconds += step.seconds
-            now = time.monotonic()
-            due = training.evaluates(step.number)
-            if step.skipped:
-                tell(f"step {step.number:,} is skipped: {step.skipped}")
-                run.log({"step": step.number, "skipped": step.skipped, "seconds": round(standing.seconds, 3)})
-                if health.in_a_row >= IN_A_ROW:
-                    raise UserError(_diverged(run, step, standing))
-                progress.skipped(step)
-            else:
-                progress.step(step)
-            if not step.skipped and (now - logged > LOG_EVERY_SECONDS or due or step.number <= 20):
-                run.log(_entry(step, standing))
-                logged = now
-            if due:
-                _evaluate(run, job, model, standing, progress, group)
-                if training.average_checkpoints > 1:
-                    run.save_snapshot(step.number, model, keep=training.average_checkpoints)
-            waited = now - saved > 60 * training.checkpoint_minutes
-            asked, waited = group.any_rank(bool(stop.asked), waited)
-            if due or waited or asked:
-                _save(run, job, model, optimizers, standing, group)
-                saved = time.monotonic()
-            if asked and step.number < training.steps:
-                raise Interrupted("", stop.asked or signal.SIGINT)
-            if standing.tired(training):
-                tell(f"stopping early: no better score in {standing.stale} evaluation{'s' * (standing.stale != 1)}")
-                break
-        if training.average_checkpoints > 1 and _average(run, job, model, standing, progress, group):
-            _save(run, job, model, optimizers, standing, group)
+        _Trainer(run, job, model, optimizers, state, group, progress).train(stop)
     run.mark_finished()
-    if health.skipped:
-        tell(f"{health.skipped:,} steps were skipped because their numbers went wrong; metrics.jsonl names them")
+    if state.spikes.skipped:
+        tell(f"{state.spikes.skipped:,} steps were skipped because their numbers went wrong; metrics.jsonl names them")
 
 
-def _average(
-    run: Run, job: Job, model: Model, standing: _Standing, progress: TrainingProgress, group: ProcessGroup
-) -> bool:
-    """Score the mean of the last evaluations' weights; if it is the best, keep it. The model goes on as it was."""
-    snapshots = run.snapshots()
-    if len(snapshots) < 2:
-        return False
-    own = [p.detach().clone() for p in model.parameters()]
-    mean = {name: torch.stack([one[name] for one in snapshots]).mean(dim=0) for name in snapshots[0]}
-    fill(model, mean, run.path / "snapshots")
-    before = standing.best
-    _evaluate(run, job, model, standing, progress, group, averaged=len(snapshots))
-    with torch.no_grad():
-        for p, value in zip(model.parameters(), own, strict=True):
-            p.copy_(value)
-    return standing.best is not before
+@dataclass
+class _Trainer:
+    """Trains one model: after each step of `fit` it logs, evaluates and saves what is due."""
+
+    run: Run
+    job: Job
+    model: Model
+    optimizers: list[torch.optim.Optimizer]
+    state: TrainingState
+    group: ProcessGroup
+    progress: TrainingProgress
+    logged: float = field(default_factory=time.monotonic)  # when a step was last written to metrics.jsonl
+    saved: float = field(default_factory=time.monotonic)  # when a checkpoint was last written
+
+    @property
+    def training(self) -> Training:
+        """The settings of the run's recipe."""
+        return self.run.recipe.training
+
+    def train(self, stop: "Stop") -> None:
+        """Bring the model to its last step, to the end of its patience, or to where the user stops it."""
+        training, state, job = self.training, self.state, self.job
+        # Patience may have run out just before the run was marked as finished.
+        done = training.steps if state.out_of_patience(training) else state.step
+        if state.step == 0:
+            self.evaluate()
+        for step in fit(
+            self.model, job.objective, job.batches, self.optimizers, training, done, state.spikes, self.group
+        ):
+            self.after(step, stop)
+            if state.out_of_patience(training):
+                several = "s" * (state.stale != 1)
+                self.progress.say(f"stopping early: no better score in {state.stale} evaluation{several}")
+                break
+        if training.average_checkpoints > 1 and self.evaluate_average():
+            self.save()
+
+    def after(self, step: Step, stop: "Stop") -> None:
+        """Do what is due after a step: log, evaluate, save, and stop if the user asked for it."""
+        self.state.step = step.number
+        self.state.seconds += step.seconds
+        evaluation_due = self.training.evaluates(step.number)
+        if step.skipped:
+            self.report_skipped(step)
+        else:
+            self.log(step, always=evaluation_due)
+        if evaluation_due:
+            self.evaluate()
+            if self.training.average_checkpoints > 1:
+                self.run.save_snapshot(step.number, self.model, keep=self.training.average_checkpoints)
+        checkpoint_due = time.monotonic() - self.saved > 60 * self.training.checkpoint_minutes
+        stopped, checkpoint_due = self.group.any_rank(bool(stop.asked), checkpoint_due)
+        if evaluation_due or checkpoint_due or stopped:
+            self.save()
+            self.saved = time.monotonic()
+        if stopped and step.number < self.training.steps:
+            raise Interrupted("", stop.asked or signal.SIGINT)
+
+    def log(self, step: Step, *, always: bool) -> None:
+        """Show a step, and write it to metrics.jsonl: one a second, and each of the first."""
+        self.progress.step(step)
+        now = time.monotonic()
+        if now - self.logged > LOG_EVERY_SECONDS or always or step.number <= FIRST_STEPS:
+            self.run.log(
+                {
+                    "step": step.number,
+                    "loss": step.loss,
+                    **step.parts,
+                    "learning_rate": step.learning_rate,
+                    "grad_norm": step.grad_norm,
+                    "tokens_per_second": round(step.tokens / step.seconds),
+                    "seconds": round(self.state.seconds, 3),
+                }
+            )
+            self.logged = now
+
+    def report_skipped(self, step: Step) -> None:
+        """Tell of a step that changed no weight; too many of them in a row are an error."""
+        self.progress.say(f"step {step.number:,} is skipped: {step.skipped}")
+        self.run.log({"step": step.number, "skipped": step.skipped, "seconds": round(self.state.seconds, 3)})
+        if self.state.spikes.in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            raise UserError(_diverged(self.run, step, self.state))
+        self.progress.skipped(step)
+
+    def evaluate(self, averaged: int = 0) -> None:
+        """Score the model on held-out data, and save its weights if they are the best so far.
+
+        `averaged` is the number of snapshots whose mean the weights are.
+        """
+        state, key = self.state, self.job.selection_key
+        scores = self.group.score(self.model, self.job.evaluate)
+        entry = {"step": state.step, "seconds": round(state.seconds, 3), "valid": scores}
+        self.run.log({**entry, "averaged": averaged} if averaged else entry)
+        self.progress.evaluation(state.step, scores, averaged)
+        # A loss that is not a number is never the best, whatever the other scores.
+        if state.best is None or (math.isfinite(scores["loss"]) and key(scores) > key(state.best)):
+            state.best = {**scores, "step": state.step}
+            state.stale = 0
+            self.run.save_model(self.model, state.best)
+        else:
+            state.stale += 1
+
+    def evaluate_average(self) -> bool:
+        """Evaluate the mean of the last snapshots, and say whether it is the best; the model keeps its own weights."""
+        snapshots = self.run.snapshots()
+        if len(snapshots) < 2:
+            return False
+        own = [p.detach().clone() for p in self.model.parameters()]
+        mean = {name: torch.stack([one[name] for one in snapshots]).mean(dim=0) for name in snapshots[0]}
+        fill(self.model, mean, self.run.path / "snapshots")
+        before = self.state.best
+        self.evaluate(averaged=len(snapshots))
+        with torch.no_grad():
+            for p, value in zip(self.model.parameters(), own, strict=True):
+                p.copy_(value)
+        return self.state.best is not before
+
+    def save(self) -> None:
+        """Write a checkpoint, unless the training may just be diverging: then the last good one stays."""
+        tensors = {f"model/{name}": tensor for name, tensor in tensors_of(self.model).items()}
+        finite = all(bool(tensor.isfinite().all()) for tensor in tensors.values())
+        if any(self.group.any_rank(self.state.spikes.in_a_row > 0 or not finite)):
+            return
+        optimizer_state = state_tensors(self.model, self.optimizers)
+        tensors |= {f"optimizer/{name}": tensor.contiguous() for name, tensor in optimizer_state.items()}
+        state = {**asdict(self.state), "data": self.job.digest, "environment": environment(self.group)}
+        self.run.save_checkpoint(self.state.step, tensors, state)
 
 
-def _diverged(run: Run, step: Step, standing: _Standing) -> str:
+def _diverged(run: Run, step: Step, state: TrainingState) -> str:
     training = run.recipe.training
-    kept = f"; the weights of step {standing.best['step']:,} are kept" if standing.best else ""
+    kept = f"; the weights of step {state.best['step']:,} are kept" if state.best else ""
     return (
-        f"training diverged: {standing.health.in_a_row} steps in a row went wrong (step {step.number:,}: "
+        f"training diverged: {state.spikes.in_a_row} steps in a row went wrong (step {step.number:,}: "
         f"{step.skipped}), and the run stands at its last good checkpoint, step {run.checkpoint_step:,}; start again "
         f"with a lower --learning-rate (it was {training.learning_rate:g}) or "
         f"--muon-learning-rate ({training.muon_learning_rate:g}){kept}"
     )
-
-
-def _entry(step: Step, standing: _Standing) -> dict[str, Any]:
-    return {
-        "step": step.number,
-        "loss": step.loss,
-        **step.parts,
-        "learning_rate": step.learning_rate,
-        "grad_norm": step.grad_norm,
-        "tokens_per_second": round(step.tokens / step.seconds),
-        "seconds": round(standing.seconds, 3),
-    }
-
-
-def _evaluate(
-    run: Run,
-    job: Job,
-    model: Model,
-    standing: _Standing,
-    progress: TrainingProgress,
-    group: ProcessGroup,
-    averaged: int = 0,
-) -> None:
-    scores = group.score(model, job.evaluate)
-    entry = {"step": standing.step, "seconds": round(standing.seconds, 3), "valid": scores}
-    run.log({**entry, "averaged": averaged} if averaged else entry)
-    progress.evaluation(standing.step, scores, averaged)
-    # A loss that is no number is never the best, whatever the other scores.
-    if standing.best is None or (
-        math.isfinite(scores["loss"]) and job.selection_key(scores) > job.selection_key(standing.best)
-    ):
-        standing.best = {**scores, "step": standing.step}
-        standing.stale = 0
-        run.save_model(model, standing.best)
-    else:
-        standing.stale += 1
-
-
-def _save(
-    run: Run,
-    job: Job,
-    model: Model,
-    optimizers: list[torch.optim.Optimizer],
-    standing: _Standing,
-    group: ProcessGroup,
-) -> None:
-    """Keep where the training stands, unless it may just be diverging: then the last good checkpoint stays."""
-    tensors = {f"model/{name}": tensor for name, tensor in tensors_of(model).items()}
-    unsound = standing.health.in_a_row > 0 or not all(bool(tensor.isfinite().all()) for tensor in tensors.values())
-    if any(group.any_rank(unsound)):
-        return
-    tensors |= {f"optimizer/{name}": t.contiguous() for name, t in state_tensors(model, optimizers).items()}
-    state = {**asdict(standing), "data": job.digest, "environment": environment(group)}
-    run.save_checkpoint(standing.step, tensors, state)
 
 
 def _restore(
@@ -308,34 +332,39 @@ def _restore(
     optimizers: list[torch.optim.Optimizer],
     tell: Callable[[str], None],
     group: ProcessGroup = SINGLE_PROCESS,
-) -> _Standing:
+) -> TrainingState:
+    """Load the newest checkpoint into the model and its optimizers, if there is one, and return its state."""
     found = run.load_checkpoint()
     if found is None:
-        return _Standing()
-    state, tensors = found
+        return TrainingState()
+    stored, tensors = found
     parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimizer": {}}
     for key, tensor in tensors.items():
         kind, _, name = key.partition("/")
         parts.setdefault(kind, {})[name] = tensor
-    fill(model, parts["model"], run.path / "checkpoints")
+    where = run.path / "checkpoints"
+    fill(model, parts["model"], where)
     load_state_tensors(model, optimizers, parts["optimizer"])
-    where = str(run.path / "checkpoints")
-    standing = from_dict(_Standing, {f.name: state[f.name] for f in fields(_Standing) if f.name in state}, where)
-    found = state.get("environment")
-    before, now = (
-        {"processes": 1, "device": "cpu", **one}
-        for one in (found if isinstance(found, dict) else {}, environment(group))
-    )
-    for name, value in now.items():
-        known = before.get(name)
-        if known != value:
-            warnings.warn(f"{name}: {known} before, {value} now; results may differ in the last digits", stacklevel=2)
-    tell(f"going on from step {standing.step:,}")
-    return standing
+    known = {f.name: stored[f.name] for f in fields(TrainingState) if f.name in stored}
+    state = from_dict(TrainingState, known, str(where))
+    _warn_of_changes(stored.get("environment"), environment(group))
+    tell(f"going on from step {state.step:,}")
+    return state
+
+
+def _warn_of_changes(before: object, now: Mapping[str, Any]) -> None:
+    """Warn of each difference between the environment of the checkpoint and the present one."""
+    usual = {"processes": 1, "device": "cpu"}
+    known = usual | (before if isinstance(before, dict) else {})
+    for name, value in (usual | dict(now)).items():
+        if known.get(name) != value:
+            warnings.warn(
+                f"{name}: {known.get(name)} before, {value} now; results may differ in the last digits", stacklevel=3
+            )
 
 
 def environment(group: ProcessGroup = SINGLE_PROCESS) -> dict[str, Any]:
-    """Name what the last digits of a result depend on beside the recipe, which says whether blocks are compiled."""
+    """Return what the last digits of a result depend on, apart from the recipe."""
     return {
         "torch version": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -345,14 +374,14 @@ def environment(group: ProcessGroup = SINGLE_PROCESS) -> dict[str, Any]:
 
 
 class Stop:
-    """A wish to stop, which whoever works looks at now and then."""
+    """A request to stop, which is looked at after each step."""
 
-    asked = 0  # the signal that was heard
+    asked = 0  # the signal that was received; 0: none
 
 
 @contextmanager
 def _stop_signals() -> Iterator[Stop]:
-    """Turn Ctrl-C and SIGTERM into a wish to stop after the current step; a second Ctrl-C insists."""
+    """Turn Ctrl-C and SIGTERM into a request to stop after the current step; a second Ctrl-C stops at once."""
     stop = Stop()
 
     def ask(number: int, frame: object) -> None:

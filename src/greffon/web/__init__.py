@@ -1,16 +1,16 @@
-"""A local page over runs, and the same as JSON: `greffon serve RUN…`.
+"""A local web page and a JSON API for runs: `greffon serve RUN…`.
 
 A leaf: nothing imports it but its command, and it can be deleted without touching the rest.
 
-    questions    what may be asked, with its bounds
-    answers      from a question to an answer, by the public functions of the package
-    description  the OpenAPI description, read off the two
+    schemas      request bodies, with the bounds of their fields
+    handlers     from a request to a result, by the public functions of the package
+    description  the OpenAPI description, generated from schemas and handlers
     catalogue    the runs that are served, by name: no path of a client ever reaches the disk
-    curves       what a training has logged, thinned out for a chart
-    workshop     the threads that models run in, how many may wait, and how work is called off
-    guards       what every request passes first: host, body, time
+    curves       the logged scores of a run, thinned out for a chart
+    thread_pool  the threads that models run in, the queue before them, and cancellation
+    guards       checks of every request: host, size, time
     app          the routes
-    server       the socket, and connections that say nothing
+    server       the socket, and a deadline for idle connections
     static/      the page: plain HTML, CSS and JavaScript, without a build step
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def serve(runs: "Sequence[str | Path | Run]", *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve a page over runs and comparisons until Ctrl-C: `serve(["runs/body"])`; port 0 takes a free one."""
+    """Serve a web page for runs and comparisons until Ctrl-C: `serve(["runs/body"])`; port 0 takes a free port."""
     try:
         from greffon.web.server import run_server
     except ModuleNotFoundError as missing:

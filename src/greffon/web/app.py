@@ -1,7 +1,6 @@
-"""The routes: a page, its files, and questions as JSON."""
+"""The routes: the page, its files, and the JSON API."""
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable, Collection
 from importlib import resources
@@ -18,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from greffon.core.cancellation import Cancelled
 from greffon.core.errors import UserError
+from greffon.core.json_results import to_json
 from greffon.inference.generate import Generation, Written
 from greffon.runs.run import Run
 from greffon.web import schemas
@@ -27,30 +27,30 @@ from greffon.web.guards import BoundedBody, KnownHost, SafeHeaders
 from greffon.web.handlers import ANSWERS, question_of
 from greffon.web.handlers import stream as stream_answer
 from greffon.web.limits import DEFAULT, Limits
-from greffon.web.thread_pool import Busy, Dropped, Work, Workshop, gone
+from greffon.web.thread_pool import Busy, Dropped, ThreadPool, Work, gone
 
 LONGEST_ERROR = 500
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 REPORT_POLICY = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
-"""A report is a file that anybody may have made: it is shown without scripts, and as nobody's page."""
+"""A report may come from anywhere, so it is shown in a sandbox, without scripts."""
 
 
 def make_app(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Collection[str] = ()) -> Starlette:
     """Make the application over a catalogue; `hosts` are names for this machine besides localhost."""
-    workshop = Workshop(limits.at_once, limits.waiting)
+    pool = ThreadPool(limits.at_once, limits.waiting)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            workshop.close()
+            pool.close()
 
     def busy(request: Request, problem: Exception) -> Response:
-        error = "too many questions at once; ask again in a moment"
+        error = "too many requests at once; try again in a moment"
         return JSONResponse({"error": error}, 503, {"Retry-After": str(limits.retry_seconds)})
 
-    api = Api(catalogue, workshop)
+    api = Api(catalogue, pool)
     app = Starlette(
         routes=[*_page(), *api.routes()],
         lifespan=lifespan,
@@ -67,10 +67,10 @@ def make_app(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Collection[s
             Cancelled: busy,  # the server is closing
             Dropped: lambda *_: Response(status_code=499),  # nobody reads it
             ClientDisconnect: lambda *_: Response(status_code=499),
-            Exception: lambda *_: _error("the server failed; its terminal says how", 500),
+            Exception: lambda *_: _error("the server failed; see its terminal for the error", 500),
         },
     )
-    app.state.workshop = workshop
+    app.state.pool = pool
     return app
 
 
@@ -100,15 +100,15 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Any]:
 
 
 class Api:
-    """The questions, and what is known about the runs."""
+    """The endpoints of the JSON API."""
 
-    def __init__(self, catalogue: Catalogue, workshop: Workshop) -> None:
+    def __init__(self, catalogue: Catalogue, pool: ThreadPool) -> None:
         self.catalogue = catalogue
-        self.workshop = workshop
+        self.pool = pool
         self.description = description()
 
     def routes(self) -> list[BaseRoute]:
-        """List where everything is."""
+        """List the routes."""
         return [
             Route("/api/openapi.json", self.described),
             Route("/api/runs", self.runs),
@@ -124,20 +124,21 @@ class Api:
         return JSONResponse(self.description)
 
     async def runs(self, request: Request) -> Response:
-        """Describe all that is served."""
-        return JSONResponse(dataclasses.asdict(await run_in_threadpool(self.catalogue.describe)))
+        """Describe all runs and comparisons that are served."""
+        return JSONResponse((await run_in_threadpool(self.catalogue.describe)).to_json())
 
     async def curve(self, request: Request) -> Response:
-        """Give the scores that a run has logged."""
+        """Return the logged scores of a run."""
         found = await run_in_threadpool(self.catalogue.curve, request.path_params["name"])
-        return JSONResponse(dataclasses.asdict(found))
+        return JSONResponse(found.to_json())
 
     async def ledger(self, request: Request) -> Response:
-        """Account for the parameters of a run."""
-        return JSONResponse(await run_in_threadpool(self.catalogue.ledger, request.path_params["name"]))
+        """Count the parameters of a run, component by component."""
+        found = await run_in_threadpool(self.catalogue.ledger, request.path_params["name"])
+        return JSONResponse(found.to_json())
 
     async def report(self, request: Request) -> Response:
-        """Show the report of a comparison, which may do nothing."""
+        """Show the report of a comparison, without scripts."""
         page = await run_in_threadpool(self.catalogue.report, request.path_params["name"])
         return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
@@ -147,21 +148,21 @@ class Api:
         async def endpoint(request: Request) -> Response:
             asked: Any = schemas.read(kind, await _json(request))
             self.catalogue.require(asked.run)
-            found = await self.workshop.do(lambda: answer(self.catalogue.run(asked.run), asked), request.receive)
-            return JSONResponse(_plain(found))
+            found = await self.pool.do(lambda: answer(self.catalogue.run(asked.run), asked), request.receive)
+            return JSONResponse(to_json(found))
 
         return endpoint
 
     async def stream(self, request: Request) -> Response:
-        """Continue a prompt, one line of JSON a token."""
+        """Continue a prompt; send one line of JSON per token."""
         asked = schemas.read(schemas.Stream, await _json(request))
         self.catalogue.require(asked.run)
-        work = self.workshop.begin(lambda: stream_answer(self.catalogue.run(asked.run), asked))
+        work = self.pool.begin(lambda: stream_answer(self.catalogue.run(asked.run), asked))
         return Lines(work, asked, self.catalogue.told)
 
 
 async def _json(request: Request) -> Any:
-    """Read a JSON body. Only JSON: a foreign page cannot send that without asking us first, and we never agree."""
+    """Read a JSON body. Other types are refused: a foreign page could send those without a CORS preflight."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
     try:
@@ -170,14 +171,8 @@ async def _json(request: Request) -> Any:
         raise UserError("the request is no valid JSON") from None
 
 
-def _plain(found: Any) -> Any:
-    if isinstance(found, list):
-        return [_plain(item) for item in found]
-    return dataclasses.asdict(found)
-
-
 class Lines(Response):
-    """A generation as it grows: JSON lines, until it is whole or the client has gone."""
+    """A generation as a stream of JSON lines, until it is complete or the client has disconnected."""
 
     media_type = "application/x-ndjson"
 
@@ -189,7 +184,7 @@ class Lines(Response):
         self.told = told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send line after line; what is wrong with the question is said before the first one."""
+        """Send line after line; an invalid request fails before the first one."""
         try:
             async with gone(receive) as left:
                 left.add_done_callback(lambda _: self.work.call_off())
@@ -204,7 +199,7 @@ class Lines(Response):
                 try:
                     text, tokens = await self._written(first, results, tell)
                     whole = Generation(self.asked.prompt, self.asked.prompt + text, tokens, self.asked.seed)
-                    await tell(generation=dataclasses.asdict(whole))
+                    await tell(generation=whole.to_json())
                 except Cancelled:
                     return  # the client has gone, or the server is closing
                 except UserError as problem:
@@ -218,6 +213,6 @@ class Lines(Response):
         written: Written | None = first
         while written is not None:
             text, tokens = text + written.text, tokens + (not written.end)
-            await tell(written=dataclasses.asdict(written))
+            await tell(written=written.to_json())
             written = await anext(rest, None)
         return text, tokens

@@ -4,22 +4,22 @@ The list is made when the server starts. A client names an entry of it or gets n
 client sends ever reaches the disk.
 """
 
-import math
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from greffon.core.errors import UserError
-from greffon.runs.params import params_of_run
+from greffon.core.json_results import JsonResult
+from greffon.runs.params import Ledger, params_of_run
 from greffon.runs.run import Run, read_json
 from greffon.runs.summary import show
 from greffon.web.curves import Curve, curve
 
 LIVE_SECONDS = 180.0
-"""A training that has written nothing for so long has stopped: it saves at least every two minutes."""
+"""A training that has written nothing for this long has stopped: it saves at least every two minutes."""
 
 ABILITIES = {
     "causal": ("generate", "embed", "attention"),
@@ -34,42 +34,45 @@ class Unknown(Exception):  # noqa: N818 - the client's mistake, not ours
 
 
 @dataclass(frozen=True)
-class ServedRun:
-    """A run as a client sees it; `problem` says what is wrong with one that cannot be read."""
+class ServedRun(JsonResult):
+    """A run, as the API describes it."""
 
     name: str
     state: Literal["training", "finished", "stopped", "damaged"]
     objective: str
     preset: str
     abilities: tuple[str, ...]
-    """What can be asked of it; nothing as long as it has no weights."""
+    """Endpoints that accept this run; empty as long as it has no weights."""
     parameters: int
     vocab_size: int
     layers: int
     heads: int
-    width: int
+    hidden_size: int
     context: int
     labels: tuple[str, ...]
     steps_done: int
     steps: int
     seconds: float
     scores: dict[str, float | None]
+    """Scores of the best weights; one that is not finite is sent as null."""
     problem: str | None = None
+    """Why the run cannot be read, if it is damaged."""
 
 
 @dataclass(frozen=True)
-class ServedComparison:
-    """A comparison as a client sees it; without a verdict it is still being made."""
+class ServedComparison(JsonResult):
+    """A comparison, as the API describes it."""
 
     name: str
     verdict: str | None
+    """None as long as the comparison is not finished."""
     arms: dict[str, float]
-    """Mean test accuracy."""
+    """Mean test accuracy of each arm."""
 
 
 @dataclass(frozen=True)
-class Served:
-    """All that is served."""
+class Served(JsonResult):
+    """All runs and comparisons that are served."""
 
     version: str
     runs: list[ServedRun]
@@ -77,7 +80,7 @@ class Served:
 
 
 class Catalogue:
-    """The allow-list: `Catalogue(["runs/body", "runs/verdict"])`."""
+    """The runs and comparisons that clients may name: `Catalogue(["runs/body", "runs/verdict"])`."""
 
     def __init__(self, paths: Sequence[str | Path | Run]) -> None:
         if not paths:
@@ -104,19 +107,19 @@ class Catalogue:
         return next(free for free in names if free not in taken)
 
     def told(self, problem: str) -> str:
-        """Return a sentence with the names that a client knows in place of directories."""
+        """Replace directories in an error message by the names of runs, so that a client learns no paths."""
         for name, path in sorted((self._runs | self._comparisons).items(), key=lambda item: -len(str(item[1]))):
             problem = problem.replace(str(path), name)
         return problem
 
     def require(self, name: str) -> Path:
-        """Look a run up, without touching the disk."""
+        """Look up the path of a run, without touching the disk."""
         if name not in self._runs:
             raise Unknown(f"no run of the name {name[:80]!r} is served; GET /api/runs lists those that are")
         return self._runs[name]
 
     def run(self, name: str) -> Run:
-        """Open a run by its name; again if its recipe has changed, as it does when a training begins."""
+        """Open a run by its name; reopen it if its recipe has changed, as it does when training starts."""
         path = self.require(name)
         changed = _changed(path / "recipe.json")
         with self._lock:
@@ -128,7 +131,7 @@ class Catalogue:
             return run
 
     def curve(self, name: str) -> Curve:
-        """Return what a run has logged so far."""
+        """Return the scores that a run has logged so far."""
         run = self.run(name)
         file = run.path / "metrics.jsonl"
         stamp = (_changed(file), _changed(run.path / "recipe.json"))
@@ -138,9 +141,9 @@ class Catalogue:
                 self._curves[name] = (stamp, curve(run.metrics(), run.recipe.training.steps))
             return self._curves[name][1]
 
-    def ledger(self, name: str) -> dict[str, Any]:
-        """Account for every parameter of a run."""
-        return params_of_run(self.run(name)).as_dict()
+    def ledger(self, name: str) -> Ledger:
+        """Count the parameters of a run, component by component."""
+        return params_of_run(self.run(name))
 
     def report(self, name: str) -> str:
         """Return the report of a comparison."""
@@ -152,7 +155,7 @@ class Catalogue:
             raise Unknown(f"the comparison {name!r} has no report yet") from None
 
     def describe(self) -> Served:
-        """Describe all that is served."""
+        """Describe all runs and comparisons."""
         from greffon import __version__
 
         return Served(
@@ -165,7 +168,7 @@ class Catalogue:
         path = self._runs[name]
         files = ("recipe.json", "metrics.jsonl", "manifest.json", "finished", "model.safetensors", "checkpoints")
         stamp = tuple(_changed(path / file) for file in files)
-        # "Training" wears off with time, so it is looked at anew; the rest changes with the files.
+        # Whether a run is training also depends on the time; the rest only changes with the files.
         live = time.time() - max(stamp) / 1e9 < LIVE_SECONDS
         with self._lock:
             before = self._described.get(name)
@@ -190,7 +193,6 @@ class Catalogue:
 
 def _describe(name: str, run: Run, live: bool) -> ServedRun:
     summary, shape = show(run), run.recipe.shape
-    scores = {key: value for key, value in summary.scores.items() if isinstance(value, int | float)}
     metrics_step = max((entry.get("step", 0) for entry in run.metrics()), default=0)
     return ServedRun(
         name=name,
@@ -202,13 +204,13 @@ def _describe(name: str, run: Run, live: bool) -> ServedRun:
         vocab_size=summary.vocab_size,
         layers=shape.layers,
         heads=shape.heads,
-        width=shape.hidden_size,
+        hidden_size=shape.hidden_size,
         context=shape.context,
         labels=summary.labels,
         steps_done=metrics_step,
         steps=summary.steps,
         seconds=summary.seconds,
-        scores={key: value if math.isfinite(value) else None for key, value in scores.items()},
+        scores={name: value for name, value in summary.scores.items() if isinstance(value, int | float)},
     )
 
 

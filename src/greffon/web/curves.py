@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from greffon.core.json_results import JsonResult
 from greffon.runs.run import own_loss
 
 MOST_POINTS = 400
-"""More than a screen has room for."""
+"""More points than a screen can show."""
 
 Point = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Scores of one run by name, each a list of (step, seconds, value); `loss` is that of training."""
+class Curve(JsonResult):
+    """Scores of one run by name, each a list of (step, seconds, value)."""
 
     steps: int
     training: dict[str, list[Point]]
@@ -45,7 +46,7 @@ def curve(metrics: Sequence[Mapping[str, Any]], steps: int) -> Curve:
 
 
 def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """Put neighbours together by their mean until few enough are left; the last one is kept as it is."""
+    """Average neighbouring points until at most `most` are left; the last one is kept as it is."""
     if len(points) <= most:
         return list(points)
     *rest, last = points

@@ -1,4 +1,4 @@
-"""The OpenAPI description of the API, read off the questions and answers themselves."""
+"""The OpenAPI description of the API, generated from the types of requests and results."""
 
 import dataclasses
 import inspect
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from greffon import __version__
+from greffon.runs.params import Ledger
 from greffon.web import schemas
 from greffon.web.catalogue import Served
 from greffon.web.curves import Curve
@@ -17,27 +18,10 @@ Schema = dict[str, Any]
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-_LEDGER: Schema = {
-    "type": "object",
-    "properties": {
-        "total": {"type": "integer"},
-        "components": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "formula": {"type": "string"},
-                    "count": {"type": "integer"},
-                },
-            },
-        },
-    },
-}
 
 
 def schema(hint: Any) -> Schema:
-    """Describe a kind of value as a JSON schema."""
+    """Return the JSON schema of a type."""
     inner, bounds = unwrap(hint)
     described = _schema(inner)
     for bound in bounds:
@@ -82,18 +66,24 @@ def _object(kind: type) -> Schema:
     return {**described, "required": needed} if needed else described
 
 
+def _ledger() -> Schema:
+    """Describe `Ledger.to_json`, whose total is computed from the components."""
+    described = _object(Ledger)
+    return {**described, "properties": {"total": schema(int), **described["properties"]}}
+
+
 def _content(described: Schema, media: str = "application/json") -> Schema:
     return {media: {"schema": described}}
 
 
 def _failures(*codes: int) -> Schema:
     reasons = {
-        400: "the question makes no sense; `error` says why",
+        400: "the request is invalid; `error` says why",
         404: "nothing of this name is served",
         408: "the request did not arrive in time",
         413: "the request is too large",
         415: "the request is no JSON",
-        503: "too many are waiting; come back after the seconds in Retry-After",
+        503: "too many requests are waiting; try again after the seconds in Retry-After",
     }
     error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
     return {str(code): {"description": reasons[code], "content": _content(error)} for code in codes}
@@ -136,11 +126,13 @@ def description() -> Schema:
         "properties": {"written": schema(written), "generation": whole, "error": {"type": "string"}},
     }
     paths["/api/generate/stream"] = _post("stream", schemas.Stream, line, "application/x-ndjson")
-    paths["/api/runs"] = _get("runs", "What is served.", _content(schema(Served)), named=False)
-    paths["/api/runs/{name}/curve"] = _get(
-        "curve", "The scores that a run has logged.", _content(schema(Curve)), named=True
+    paths["/api/runs"] = _get(
+        "runs", "All runs and comparisons that are served.", _content(schema(Served)), named=False
     )
-    paths["/api/runs/{name}/ledger"] = _get("ledger", "Every parameter of a run.", _content(_LEDGER), named=True)
+    paths["/api/runs/{name}/curve"] = _get("curve", "Logged scores of a run.", _content(schema(Curve)), named=True)
+    paths["/api/runs/{name}/ledger"] = _get(
+        "ledger", "Parameters of a run, component by component.", _content(_ledger()), named=True
+    )
     page = _content({"type": "string"}, "text/html")
     paths["/api/comparisons/{name}/report"] = _get("report", "The report of a comparison.", page, named=True)
     return {
@@ -148,7 +140,7 @@ def description() -> Schema:
         "info": {
             "title": "Greffon",
             "version": __version__,
-            "description": "Ask the runs that `greffon serve` was given. Every failure is one sentence in `error`.",
+            "description": "Use the runs that `greffon serve` was given. Every failure is one sentence in `error`.",
         },
         "paths": paths,
     }

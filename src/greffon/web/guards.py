@@ -1,4 +1,4 @@
-"""What every request passes before it is answered: is it meant for us, is it small enough, does it arrive in time?"""
+"""Checks of every request: is its host served here, is it small enough, does it arrive in time?"""
 
 import asyncio
 import ipaddress
@@ -25,11 +25,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""The page may load what we serve and nothing else, and no other site may look at it."""
+"""The page may load files of this server only, and no other site may embed it or read its responses."""
 
 
 class SafeHeaders:
-    """Say to the browser what it may do with our answers; an answer may be stricter."""
+    """Add security headers to every response; a response may set stricter ones."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -48,7 +48,7 @@ class SafeHeaders:
 
 
 class KnownHost:
-    """Refuse requests for another host: a foreign site whose name was made to lead here is not let in."""
+    """Refuse requests for another host name, as in DNS rebinding."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] = ()) -> None:
         self.app = app
@@ -73,7 +73,7 @@ class KnownHost:
 
 
 def _plain(host: str) -> str:
-    """Take the port and the brackets off a host."""
+    """Remove the port and the brackets from a host."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]

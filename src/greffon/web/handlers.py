@@ -1,10 +1,11 @@
-"""From a question to its answer, by the public functions of the package. Runs in a worker's thread."""
+"""From a request to its result, by the public functions of the package. Runs in a worker thread."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from greffon.core.errors import UserError
+from greffon.core.json_results import JsonResult
 from greffon.inference.attention import HeadHabits, Kind, attention
 from greffon.inference.classify import Classification
 from greffon.inference.classify import classify as classify_texts
@@ -22,7 +23,7 @@ from greffon.runs.run import Run
 from greffon.web import schemas
 
 MOST_TOKENS = 200
-"""More than this nobody can see at a glance, and the weights grow with its square."""
+"""Most tokens of a text whose attention is sent: the weights grow with the square of the length."""
 
 
 def generate(run: Run, asked: schemas.Generate) -> Generation:
@@ -40,7 +41,7 @@ def _drawing(asked: schemas.Generate) -> dict[str, Any]:
 
 
 def fill(run: Run, asked: schemas.Fill) -> list[Mask]:
-    """Guess what stands behind each [MASK]."""
+    """Predict the tokens at each [MASK]."""
     return fill_masks(run, asked.text, top_k=asked.top_k)
 
 
@@ -50,12 +51,12 @@ def classify(run: Run, asked: schemas.Classify) -> list[Classification]:
 
 
 def occlude(run: Run, asked: schemas.Occlude) -> Occlusion:
-    """Label a text, and say which words mattered."""
+    """Label a text, and return the influence of each word."""
     return occlude_words(run, asked.text, label=asked.label)
 
 
 def translate(run: Run, asked: schemas.Translate) -> list[Translation]:
-    """Translate sentences; one that would be cut is refused, as nobody here sees the warning."""
+    """Translate sentences; one longer than the context is refused, because a client does not see the warning."""
     room = translator(run).recipe.shape.context - 1
     longest = max(map(len, run.tokenizer.encode_many(asked.texts)), default=0)
     if longest > room:
@@ -64,8 +65,8 @@ def translate(run: Run, asked: schemas.Translate) -> list[Translation]:
 
 
 @dataclass(frozen=True)
-class Attention:
-    """Where each head of one layer looks: `weights[head][query][key]`; each query's weights add up to 1."""
+class Attention(JsonResult):
+    """Attention weights of one layer, `weights[head][query][key]`; the weights of each query add up to 1."""
 
     kind: Kind
     queries: list[str]
@@ -78,13 +79,13 @@ class Attention:
 
 
 def attend(run: Run, asked: schemas.Attend) -> Attention:
-    """Say where the heads of a layer look, the last one unless another is asked for."""
+    """Return the attention weights of one layer, by default the last."""
     looked_at = (
         (("text", asked.text), ("translation", asked.to or "")) if run.recipe.shape.context > MOST_TOKENS else ()
     )
     for name, text in looked_at:  # a shorter context tells its own range
         if (tokens := len(run.tokenizer.encode(text))) > MOST_TOKENS:
-            raise UserError(f"the {name} has {tokens:,} tokens; give 1 to {MOST_TOKENS} to look at")
+            raise UserError(f"the {name} has {tokens:,} tokens; give 1 to {MOST_TOKENS}")
     found = attention(run, asked.text, asked.to, kind=asked.kind)
     layer = found.layers if asked.layer is None else asked.layer
     found.chosen(layer=layer)
@@ -101,7 +102,7 @@ def attend(run: Run, asked: schemas.Attend) -> Attention:
 
 
 @dataclass(frozen=True)
-class Vectors:
+class Vectors(JsonResult):
     """A vector for each text."""
 
     vectors: list[list[float]]
@@ -121,10 +122,10 @@ ANSWERS: dict[str, Callable[[Run, Any], Any]] = {
     "attention": attend,
     "embed": embed,
 }
-"""What stands behind `POST /api/NAME`."""
+"""The handler of each `POST /api/NAME`."""
 
 
 def question_of(answer: Callable[[Run, Any], Any]) -> type:
-    """Return the kind of question that an answer is for."""
+    """Return the type of request that a handler takes."""
     kind: type = get_type_hints(answer)["asked"]
     return kind

@@ -1,22 +1,22 @@
-"""How much one client may ask of the server, and how long it may take to ask."""
+"""Limits of the server on requests."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of texts and numbers stand with the questions."""
+    """Limits on all requests; those on texts and numbers are part of the schemas."""
 
     body: int = 1_000_000
-    """Bytes of a request."""
+    """Maximum size of a request, in bytes."""
     read_seconds: float = 10.0
-    """Seconds in which a request must have arrived."""
+    """Seconds in which a request must arrive."""
     at_once: int = 2
-    """Models at work at the same time."""
+    """Number of requests whose models run at the same time."""
     waiting: int = 16
-    """Requests that may wait for them; more are told to come back."""
+    """Number of requests that may wait; more are answered with 503."""
     retry_seconds: int = 1
-    """When those may come back."""
+    """Seconds after which a client that got 503 may try again."""
 
 
 DEFAULT = Limits()

@@ -1,4 +1,4 @@
-"""What a client may ask, as dataclasses: names, kinds and bounds stand here once, and the description is read off."""
+"""Requests as dataclasses: the names, types and bounds of their fields, from which the description is generated."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Question = TypeVar("Question")
 
 @dataclass(frozen=True)
 class Between:
-    """The least and the greatest number that is allowed."""
+    """Smallest and largest number that is allowed."""
 
     least: float
     greatest: float
@@ -20,7 +20,7 @@ class Between:
 
 @dataclass(frozen=True)
 class AtMost:
-    """The greatest length that is allowed, of a text in characters or of a list in entries."""
+    """Maximum length: characters of a text, or entries of a list."""
 
     length: int
 
@@ -45,14 +45,14 @@ class Generate:
 
 @dataclass(frozen=True)
 class Stream(Generate):
-    """Continue a prompt token by token, with the tokens that the model considered."""
+    """Continue a prompt token by token, with the most probable tokens at each place."""
 
     alternatives: Annotated[int, Between(0, 20)] = 5
 
 
 @dataclass(frozen=True)
 class Fill:
-    """Guess what stands behind each [MASK] of a text."""
+    """Predict the tokens at each [MASK] of a text."""
 
     run: Name
     text: Text
@@ -69,7 +69,7 @@ class Classify:
 
 @dataclass(frozen=True)
 class Occlude:
-    """Label a text, and say which of its words mattered."""
+    """Label a text, and return the influence of each word on the label."""
 
     run: Name
     text: Text
@@ -88,7 +88,7 @@ class Translate:
 
 @dataclass(frozen=True)
 class Attend:
-    """Say where each head of one layer looks while a run reads a text (and writes another one)."""
+    """Return the attention weights of one layer on a text (and, for a translator, its translation)."""
 
     run: Name
     text: Text
@@ -107,7 +107,7 @@ class Embed:
 
 
 def read(kind: type[Question], values: Any) -> Question:
-    """Make a question of a JSON value, or say which part of it is wrong."""
+    """Make a request of a JSON value; raise a `UserError` that names the field that is wrong."""
     try:
         question = from_dict(kind, values, "the request")
     except OverflowError:
@@ -118,7 +118,7 @@ def read(kind: type[Question], values: Any) -> Question:
 
 
 def _check(hint: Any, value: Any, name: str) -> None:
-    """Hold a value against the bounds in its annotation, and the entries of a list against theirs."""
+    """Check a value against the bounds in its annotation, and the entries of a list against theirs."""
     inner, bounds = unwrap(hint)
     if value is None:
         return
@@ -134,7 +134,7 @@ def _check(hint: Any, value: Any, name: str) -> None:
 
 
 def unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Take an annotation apart: the kind itself, without "or None", and the bounds on it."""
+    """Split an annotation into the type, without "or None", and its bounds."""
     bounds: tuple[Any, ...] = ()
     while True:
         if get_origin(hint) is Annotated:
@@ -147,5 +147,5 @@ def unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def required(kind: type) -> list[str]:
-    """Name the parts of a question that have no default."""
+    """Return the names of the fields without a default."""
     return [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]

@@ -1,4 +1,4 @@
-"""The server itself: a socket, and patience that ends."""
+"""The HTTP server: its socket, and a deadline for slow clients."""
 
 import asyncio
 import errno
@@ -19,7 +19,7 @@ from greffon.web.limits import DEFAULT, Limits
 
 
 def run_server(runs: Sequence[str | Path | Run], host: str, port: int) -> None:
-    """Say where the page is, and serve it until Ctrl-C."""
+    """Print the address of the page, and serve it until Ctrl-C."""
     catalogue = Catalogue(runs)
     with listen(host, port) as listener:
         address, number = listener.getsockname()[:2]
@@ -31,7 +31,7 @@ def run_server(runs: Sequence[str | Path | Run], host: str, port: int) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take the port, or say why it cannot be had."""
+    """Open the socket; raise a `UserError` if the address cannot be used."""
     if not 0 <= port <= 65535:
         raise UserError(f"port is {port}; choose a number from 0 (any free one) to 65535")
     try:
@@ -46,7 +46,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def make_server(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Sequence[str] = ()) -> uvicorn.Server:
-    """Make a server that has yet to run."""
+    """Make a server without starting it."""
 
     class Protocol(ReadDeadline):
         seconds = limits.read_seconds
@@ -66,21 +66,21 @@ def make_server(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Sequence[
 
 
 class ReadDeadline(H11Protocol):
-    """HTTP whose clients have so many seconds to ask; one that says nothing, or half of it, is cut off.
+    """HTTP with a deadline: a connection is closed if the head of a request does not arrive in time.
 
-    This is about the head of a request; its body is read by the application, which has the same patience.
+    The body of a request is read by the application, with the same deadline.
     """
 
     seconds: float
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
+        """Start the deadline of the first request."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Go on waiting until a request is there."""
+        """Stop the deadline once the head of a request is complete."""
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
             self._wait()
@@ -88,7 +88,7 @@ class ReadDeadline(H11Protocol):
             self._wait_no_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the client."""
+        """Stop the deadline of a closed connection."""
         self._wait_no_more()
         super().connection_lost(exc)
 

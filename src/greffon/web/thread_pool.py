@@ -1,7 +1,7 @@
-"""The threads that models run in: so many at once, so many waiting, and more are sent away.
+"""The threads that models run in, with a bounded queue.
 
-The event loop only waits here. Whoever asked may leave at any time; work that nobody waits for is
-called off, and stops at its next step.
+The event loop only waits for results. When a client disconnects, its work is cancelled and stops at its
+next step.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ Result = TypeVar("Result")
 
 
 class Busy(Exception):  # noqa: N818 - what it is
-    """As many are waiting as may wait."""
+    """The queue is full."""
 
 
 class Dropped(Exception):  # noqa: N818 - what it is
-    """The client has gone."""
+    """The client has disconnected."""
 
 
 class Work(Generic[Result]):
-    """Something that runs in a thread and hands over result after result: `async for result in work`."""
+    """A job in a thread that yields results: `async for result in work`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -59,7 +59,7 @@ class Work(Generic[Result]):
             self._loop.call_soon_threadsafe(what, *given)
 
     def call_off(self) -> None:
-        """Let it stop at its next step, or never begin."""
+        """Cancel the job: it stops at its next step, or never starts."""
         self._called_off.set()
         if self._future is not None:
             self._future.cancel()
@@ -75,8 +75,8 @@ class Work(Generic[Result]):
                 raise found
 
 
-class Workshop:
-    """`at_once` threads, and room for `waiting` more."""
+class ThreadPool:
+    """A pool of `at_once` threads, with a queue of `waiting` more jobs."""
 
     def __init__(self, at_once: int, waiting: int) -> None:
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="greffon-model")
@@ -85,7 +85,7 @@ class Workshop:
 
     @property
     def inside(self) -> int:
-        """How much is being done, or waits to be."""
+        """Number of jobs that are running or waiting."""
         return len(self._inside)
 
     def begin(self, job: Callable[[], Iterable[Result]]) -> Work[Result]:
@@ -98,7 +98,7 @@ class Workshop:
         return work
 
     async def do(self, job: Callable[[], Result], receive: Receive) -> Result:
-        """Return what a job returns, or raise `Dropped` as soon as the client has gone."""
+        """Return the result of a job, or raise `Dropped` as soon as the client has disconnected."""
         work = self.begin(lambda: [job()])
         async with gone(receive) as left:
             answer = asyncio.ensure_future(_only(work))
@@ -112,7 +112,7 @@ class Workshop:
                 answer.cancel()
 
     def close(self) -> None:
-        """Call everything off, and let the threads end."""
+        """Cancel all jobs, and let the threads end."""
         for work in list(self._inside):
             work.call_off()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -126,7 +126,7 @@ async def _only(work: Work[Result]) -> Result:
 
 @contextlib.asynccontextmanager
 async def gone(receive: Receive) -> AsyncIterator[asyncio.Task[None]]:
-    """Watch for the client to leave, after its request has been read: a task that ends when it has."""
+    """Yield a task that ends when the client disconnects; use it after the request has been read."""
 
     async def until() -> None:
         while (await receive())["type"] != "http.disconnect":

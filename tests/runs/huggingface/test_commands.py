@@ -49,10 +49,10 @@ def test_an_imported_body_stands_beside_ones_own(folder: Path) -> None:
         [folder / "own", folder / "bert"], train=folder / "train.csv", test=folder / "test.csv",
         seeds=1, epochs=1, jobs=1, out=folder / "verdict", quiet=True,
     )  # fmt: skip
-    assert {"own", "bert", "scratch", "tfidf"} <= found.results["arms"].keys()
+    assert {"own", "bert", "scratch", "tfidf"} <= found.results.arms.keys()
     digests = {Run.open(folder / "verdict" / "arms" / name / "seed-0").tokenizer.digest for name in ("own", "bert")}
     assert len(digests) == 2
-    assert found.results["pretraining"]["bert"] is None
+    assert found.results.pretraining["bert"] is None
     assert "bert imported" in found.report.read_text(encoding="utf-8")
 
 
@@ -142,7 +142,7 @@ def test_the_other_commands(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     greffon.finetune(at["body"], train=folder / "train.csv", epochs=1, out=out / "t", quiet=True)
     for words, reason in (
         (["resume", at["bert"], "--extra-steps", "3"], "--init-from"),
-        (["fill", at["body"], "[MASK]"], "never asked to fill"),
+        (["fill", at["body"], "[MASK]"], "cannot fill masks"),
         (["evaluate", at["body"], text], "no head"),
         (["export", str(folder / "text.txt"), "--to", "huggingface", "--out", str(out / "x")], "no run at"),
         (["export", at["gpt2"], "--to", "huggingface", "--out", str(out / "gpt2-hf")], "--force"),

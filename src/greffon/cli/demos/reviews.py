@@ -44,7 +44,7 @@ def demo(*, out: str | Path = "demo-run", budget: Budget | None = None) -> Compa
     """Tokenizer, pretraining, comparison and report on movie reviews; repeated, it goes on where it was."""
     budget = Budget() if budget is None else budget
     out = Path(out)
-    data = prepare(out / "data", budget.reviews)
+    data = demo_data(out / "data", budget.reviews)
     text = [data / "reviews.txt"]
     if not (out / "tokenizer.json").is_file():
         say("1/3 · a tokenizer from the reviews")
@@ -69,8 +69,9 @@ def demo(*, out: str | Path = "demo-run", budget: Budget | None = None) -> Compa
     )
 
 
-def prepare(folder: Path, reviews: int = 25_000) -> Path:
+def demo_data(folder: str | Path, reviews: int = 25_000) -> Path:
     """Write the reviews as plain text and the snippets as three labelled files; they share no text."""
+    folder = Path(folder)
     names = [folder / "reviews.txt", *(folder / f"{part}.csv" for part in SIZES)]
     if all(name.is_file() for name in names):
         return folder

@@ -18,6 +18,7 @@ from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
 from greffon.core.rng import generator
 from greffon.data.train_tokenizer import train_tokenizer
+from greffon.inference.bleu import TranslationScores
 from greffon.inference.evaluate import evaluate
 from greffon.inference.generate import generate
 from greffon.inference.translate import Translation, translate
@@ -47,7 +48,7 @@ class TranslationDemo:
     """What the demo leaves: the translator, its scores on the test, and some of its translations."""
 
     run: Run
-    scores: dict[str, Any]
+    scores: TranslationScores
     examples: list[Translation]
 
 
@@ -55,7 +56,7 @@ def demo_translation(*, out: str | Path = "demo-translation", budget: Budget | N
     """Tokenizer, French body, translator and score on footnotes; repeated, it goes on where it was."""
     budget = Budget() if budget is None else budget
     out = Path(out)
-    data = prepare(out / "data")
+    data = demo_translation_data(out / "data")
     tokens = out / "tokenizer.json"
     if not tokens.is_file():
         say("1/4 · one tokenizer for both languages")
@@ -83,12 +84,14 @@ def demo_translation(*, out: str | Path = "demo-translation", budget: Budget | N
         )
     say("4/4 · its score on tables that it has not seen")
     scores = evaluate(run, source=data / "test.en.txt", target=data / "test.fr.txt")
+    assert isinstance(scores, TranslationScores)
     first = (data / "test.en.txt").read_text(encoding="utf-8").splitlines()[:3]
     return TranslationDemo(Run.open(run), scores, translate(run, first))
 
 
-def prepare(folder: Path) -> Path:
+def demo_translation_data(folder: str | Path) -> Path:
     """Write the pairs as line-aligned files for training, validation and test; no table stands in two."""
+    folder = Path(folder)
     files = {part: [folder / f"{part}.{side}.txt" for side in ("en", "fr")] for part in ("train", *SIZES)}
     if all(file.is_file() for pair in files.values() for file in pair):
         return folder

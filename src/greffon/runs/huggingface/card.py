@@ -99,7 +99,8 @@ def _recipe(recipe: Recipe) -> Iterator[str]:
     shape, training = recipe.shape, recipe.training
     yield (
         f"- body: {recipe.body}, {shape.layers} layers, width {shape.hidden_size}, {shape.heads} heads, "
-        f"feed-forward {shape.intermediate_size} ({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions"
+        f"feed-forward {shape.intermediate_size} ({shape.activation}), {shape.norm_place}-norm, "
+        f"{shape.positions} positions"
     )
     yield f"- context: {shape.context} tokens; vocabulary: {recipe.vocab_size:,} tokens"
     if not recipe.imported:

@@ -233,7 +233,9 @@ def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
         if family is ROBERTA:
             read["position_offset"] = known.get("pad_token_id", 1) + 1
             read["context"] -= read["position_offset"]
-        return replace(PRESETS[family.preset]().shape, **{**family.fixed, **family.head, "tie_embeddings": tied, **read})
+        return replace(
+            PRESETS[family.preset]().shape, **{**family.fixed, **family.head, "tie_embeddings": tied, **read}
+        )
     except TypeError as problem:
         raise UserError(f"{where}: a setting is of the wrong kind ({problem}); restore the file from a copy") from None
     except UserError as problem:

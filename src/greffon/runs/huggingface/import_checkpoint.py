@@ -5,18 +5,18 @@ from pathlib import Path
 
 from torch import Tensor
 
-from greffon.nn.build import make_model
 from greffon.core.config import BodyKind, Data, Objective, Recipe
+from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
+from greffon.core.presets import PRESETS
+from greffon.nn.build import make_model
+from greffon.nn.model import Model
+from greffon.runs.create import room_for
 from greffon.runs.huggingface.checkpoint import left_over, locate, read_config, read_tensors
 from greffon.runs.huggingface.families import BERT, Family, family_of, graft_of, labels_of, masking_of, shape_of, use_of
 from greffon.runs.huggingface.tensor_map import places_of, to_ours
 from greffon.runs.huggingface.tokenizer_files import read_tokenizer
-from greffon.nn.model import Model
-from greffon.core.console import say
-from greffon.core.presets import PRESETS
-from greffon.runs.create import room_for
 from greffon.runs.run import Run
 from greffon.runs.tensors import fill
 

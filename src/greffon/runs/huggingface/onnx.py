@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from greffon.core.errors import UserError
-from greffon.runs.export_dir import open_directory
 from greffon.core.files import write_atomically
+from greffon.runs.export_dir import open_directory
 from greffon.runs.huggingface.card import model_card
 from greffon.runs.huggingface.families import fitting_family
 from greffon.runs.huggingface.tokenizer_files import check_tokenizer, write_tokenizer

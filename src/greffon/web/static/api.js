@@ -1,4 +1,4 @@
-// Asking the server. A busy one is asked again; every failure is an Error with one sentence.
+// Requests to the server. A busy server is asked again; every failure is an Error with one sentence.
 
 const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 
@@ -36,7 +36,7 @@ export const get = async (path) => (await ask(path)).json();
 
 export const post = async (name, question, signal) => (await ask(`/api/${name}`, posted(question, signal))).json();
 
-// One object a line, as they come.
+// One object per line, as they arrive.
 export async function* lines(name, question, signal) {
   const response = await ask(`/api/${name}`, posted(question, signal));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,4 +1,4 @@
-// The frame: tabs, light and dark, and what is served, kept fresh for all of them.
+// The frame: tabs, light and dark colours, and the list of runs that all tabs share.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
@@ -11,7 +11,7 @@ import * as translate from "./translate.js";
 
 const TABS = [generate, fill, classify, translate, attention, runs];
 
-// What is served, and who wants to know when it changes.
+// The runs and comparisons that are served.
 const state = {
   runs: [],
   comparisons: [],

@@ -1,4 +1,4 @@
-// Attention: choose a token, and see where each head looks.
+// Attention: choose a token, and see the weights of each head.
 
 import { post } from "./api.js";
 import { asking, empty, picker, writing } from "./desk.js";
@@ -8,7 +8,7 @@ export const id = "attention";
 export const name = "Attention";
 export const ability = "attention";
 
-const KINDS = { source: "the source on itself", target: "the translation on itself", cross: "the translation on the source" };
+const KINDS = { source: "self-attention of the source", target: "self-attention of the translation", cross: "cross-attention, translation to source" };
 
 export function make(state) {
   if (!state.able(ability).length) {
@@ -16,15 +16,15 @@ export function make(state) {
       "greffon pretrain texts/ --minutes 30 --out runs/body", "greffon serve runs/body"]);
   }
   const kinds = h("select", {}, Object.entries(KINDS).map(([value, text]) => h("option", { value, selected: value === "cross" }, text)));
-  const kindField = field("Which attention", kinds);
+  const kindField = field("Kind of attention", kinds);
   const translates = (chosen) => { kindField.hidden = chosen?.objective !== "seq2seq"; };
   const run = picker(state, ability, translates);
-  const text = writing("Text", "Le chat qui dort sur le livre ne lit pas.", "A sentence to look at");
+  const text = writing("Text", "Le chat qui dort sur le livre ne lit pas.", "A sentence");
   const region = h("div", { class: "answer" });
   translates(run.chosen());
 
   const desk = asking({
-    name: "Look", busy: "Looking", region,
+    name: "Show attention", busy: "Computing the attention", region,
     parts: [run.element, text.element, kindField],
     answer: async (signal, show) => {
       const asked = { run: run.chosen().name, text: text.area.value, kind: kindField.hidden ? null : kinds.value };
@@ -35,7 +35,7 @@ export function make(state) {
 
   return {
     elements: [h("h1", {}, "Attention"),
-      h("p", { class: "lead" }, "Choose a token, with the mouse, a finger or the arrow keys: each line below is one head, shaded where it looks from there."),
+      h("p", { class: "lead" }, "Choose a token with the mouse, a finger or the arrow keys. Each line below is one head; the darker a token, the more weight the chosen token gives it."),
       h("div", {}, desk.form, region)],
     enter: run.enter,
     leave: desk.stop,
@@ -94,7 +94,7 @@ function explorer(first, ask) {
       problem.replaceChildren(h("p", { class: "problem", role: "alert" }, failed.message));
     }
   });
-  const ways = segments("Show", [["from", "where it looks"], ["to", "who looks at it"]], "from", (way) => { direction = way; draw(); });
+  const ways = segments("Show", [["from", "what it attends to"], ["to", "what attends to it"]], "from", (way) => { direction = way; draw(); });
   whole.append(h("div", { class: "row" }, layers, ways), h("div", { class: "answer" }, strip), status, problem, heads);
   draw();
   return whole;
@@ -102,9 +102,9 @@ function explorer(first, ask) {
 
 function habit({ distance, entropy, previous, first, itself }) {
   const parts = [];
-  if (distance !== null) parts.push(`${short(distance)} tokens away`);
-  parts.push(`spread over ${short(2 ** entropy)}`);
-  if (previous !== null) parts.push(`previous ${percent(previous)}`, `itself ${percent(itself)}`);
-  parts.push(`first ${percent(first)}`);
+  if (distance !== null) parts.push(`mean distance ${short(distance)} tokens`);
+  parts.push(`spread over ${short(2 ** entropy)} tokens`);
+  if (previous !== null) parts.push(`previous token ${percent(previous)}`, `itself ${percent(itself)}`);
+  parts.push(`first token ${percent(first)}`);
   return parts.join(" · ");
 }

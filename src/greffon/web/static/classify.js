@@ -20,7 +20,7 @@ export function make(state) {
   const region = h("div", { class: "answer" });
 
   const desk = asking({
-    name: "Classify", busy: "Reading, with and without each word", region,
+    name: "Classify", busy: "Classifying, with and without each word", region,
     parts: [run.element, text.element],
     answer: async (signal, show) => {
       const asked = { run: run.chosen().name, text: text.area.value };
@@ -54,26 +54,26 @@ export function make(state) {
     const ranked = [...found.words].filter((one) => one.word.trim()).sort((a, b) => Math.abs(b.influence) - Math.abs(a.influence)).slice(0, 8);
     return [
       h("p", { class: "verdict" }, labels[0][0]),
-      bars(labels.map(([label, share]) => ({ name: label, share, mine: label === found.label, does: (which) => `What speaks for ${which}?` })), ask),
+      bars(labels.map(([label, share]) => ({ name: label, share, mine: label === found.label, does: (which) => `Influence of the words on ${which}` })), ask),
       found.words.length ? h("section", { class: "answer" },
-        h("h2", {}, `Which words speak for “${found.label}”`),
+        h("h2", {}, `Influence of each word on “${found.label}”`),
         h("p", { class: "text", lang: "" }, words.flat(), found.unread ? h("span", { class: "unread" }, found.unread) : null),
         h("ul", { class: "legend" },
-          h("li", {}, h("span", { class: "swatch", "--shade": "var(--accent)" }), "speaks for it"),
-          h("li", {}, h("span", { class: "swatch", "--shade": "var(--against)" }), "speaks against it (dotted)")),
-        found.unread ? h("p", { class: "note" }, "The end of the text is longer than the context of this run and was not read.") : null,
-        h("details", { class: "note" }, h("summary", {}, "The strongest words as a table"),
+          h("li", {}, h("span", { class: "swatch", "--shade": "var(--accent)" }), "for the label"),
+          h("li", {}, h("span", { class: "swatch", "--shade": "var(--against)" }), "against the label (dotted)")),
+        found.unread ? h("p", { class: "note" }, "The text is longer than the context of this run; its end was not read.") : null,
+        h("details", { class: "note" }, h("summary", {}, "The most influential words as a table"),
           h("table", {},
-            h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Word"), h("th", { scope: "col", class: "number" }, "Probability lost without it, in points"))),
+            h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Word"), h("th", { scope: "col", class: "number" }, "Fall of the probability without it, in percentage points"))),
             h("tbody", {}, ranked.map((one) => h("tr", {}, h("td", { lang: "" }, one.word.trim()), h("td", { class: "number" }, points(one.influence))))))),
-        h("p", { class: "note" }, "Measured by leaving out one word at a time and asking again."),
-      ) : h("p", { class: "note" }, "The text is empty: this is what the model thinks before it has read anything."),
+        h("p", { class: "note" }, "The text is classified again without each word in turn."),
+      ) : h("p", { class: "note" }, "The text is empty: these are the probabilities without any text."),
     ];
   }
 
   return {
     elements: [h("h1", {}, "Classify"),
-      h("p", { class: "lead" }, "A label with its probability, and which words mattered: each is left out in turn."),
+      h("p", { class: "lead" }, "The label of a text with its probability, and the influence of each word: how the probability changes when the word is left out."),
       h("div", { class: "desk" }, h("div", {}, desk.form, region))],
     enter: run.enter,
     leave: desk.stop,

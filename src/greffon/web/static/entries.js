@@ -15,7 +15,7 @@ export function runEntry(first, shown, toggle) {
   const badge = h("span", {});
   const progress = h("progress", { "aria-label": `Progress of ${first.name}` });
   const box = h("input", { type: "checkbox", checked: shown, "aria-label": `Show the curve of ${first.name}`, onchange: () => toggle(box.checked) });
-  const ledger = folded("Ledger: every parameter", (body) => fillLedger(body, first.name));
+  const ledger = folded("Parameters by component", (body) => fillLedger(body, first.name));
   const update = (run) => {
     badge.className = `badge ${run.state}`;
     badge.textContent = run.state;
@@ -37,7 +37,7 @@ function told(run) {
   return [
     `${KINDS[run.objective]}, ${run.preset}`,
     `${count(run.parameters)} parameters`,
-    run.steps ? `step ${count(run.steps_done)} of ${count(run.steps)}` : "about to begin",
+    run.steps ? `step ${count(run.steps_done)} of ${count(run.steps)}` : "not started",
     run.seconds < 90 ? `${Math.round(run.seconds)} s` : `${Math.round(run.seconds / 60)} min`,
     ...(scores.length ? [`best: ${scores.join(", ")}`] : []),
   ].join(" · ");
@@ -46,7 +46,7 @@ function told(run) {
 async function fillLedger(body, name) {
   const ledger = await get(`/api/runs/${encodeURIComponent(name)}/ledger`);
   const row = (one) => h("tr", {}, h("td", {}, one.name), h("td", {}, one.formula), h("td", { class: "number" }, count(one.count)));
-  body.replaceChildren(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Ledger of ${name}` }, h("table", {},
+  body.replaceChildren(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Parameters of ${name}` }, h("table", {},
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Component"), h("th", { scope: "col" }, "Formula"), h("th", { scope: "col", class: "number" }, "Parameters"))),
     h("tbody", {}, ledger.components.map(row)),
     h("tfoot", {}, h("tr", {}, h("td", { colspan: 2 }, "All"), h("td", { class: "number" }, count(ledger.total)))))));
@@ -60,7 +60,7 @@ export function comparisonEntry(first) {
     class: "report", sandbox: "", title: `Report of ${first.name}`, src: `/api/comparisons/${encodeURIComponent(first.name)}/report`,
   })));
   const update = (comparison) => {
-    said.textContent = comparison.verdict ?? "This comparison is not finished; its verdict and report appear once it is.";
+    said.textContent = comparison.verdict ?? "This comparison is not finished; its verdict and report appear here when it is.";
     badge.className = `badge ${comparison.verdict ? "finished" : "stopped"}`;
     const means = Object.entries(comparison.arms).map(([arm, mean]) => `${arm} ${(100 * mean).toFixed(1)} %`);
     arms.textContent = means.length ? `Accuracy on test: ${means.join(", ")}` : "";

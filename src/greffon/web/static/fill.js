@@ -12,7 +12,7 @@ const MASK = "[MASK]";
 
 export function make(state) {
   if (!state.able(ability).length) {
-    return empty("Fill", "No masked run with weights is served. Pretrain one, which sees both sides of a word, and serve it:", [
+    return empty("Fill", "No masked run with weights is served. Pretrain one, and serve it:", [
       "greffon pretrain texts/ --objective masked --minutes 30 --out runs/masked", "greffon serve runs/masked"]);
   }
   const run = picker(state, ability);
@@ -30,8 +30,8 @@ export function make(state) {
   const desk = asking({
     name: "Fill", busy: "Guessing", region,
     parts: [run.element, text.element,
-      h("button", { class: "plain small", type: "button", onclick: hide }, `Hide the selected word`),
-      h("details", {}, h("summary", {}, "How many candidates"), h("div", { class: "fields" }, top.element))],
+      h("button", { class: "plain small", type: "button", onclick: hide }, `Mask the selected word`),
+      h("details", {}, h("summary", {}, "Number of candidates"), h("div", { class: "fields" }, top.element))],
     answer: async (signal, show) => {
       const asked = text.area.value;
       const masks = await post("fill", { run: run.chosen().name, text: asked, top_k: top.value }, signal);
@@ -52,13 +52,13 @@ export function make(state) {
             (token) => { chosen[at] = token; draw(); lists.children[at].querySelector(".mine").focus(); }))));
       };
       draw();
-      show(sentence, lists, h("p", { class: "note" }, "Each hidden word is guessed by itself. ␣ marks a token that begins a new word."));
+      show(sentence, lists, h("p", { class: "note" }, "Each mask is predicted independently of the others. ␣ marks a token that begins a new word."));
     },
   });
 
   return {
     elements: [h("h1", {}, "Fill"),
-      h("p", { class: "lead" }, "Hide words, and let the model guess them from both sides. Choose a candidate to read the text with it."),
+      h("p", { class: "lead" }, "The model predicts each masked token from the text on both sides. Choose a candidate to insert it."),
       h("div", { class: "desk" }, h("div", {}, desk.form, region))],
     enter: run.enter,
     leave: desk.stop,

@@ -1,4 +1,4 @@
-// Runs: curves while they train, several together; what each is, its ledger, and reports of comparisons.
+// Runs: learning curves, facts and parameters of each run, and reports of comparisons.
 
 import { get } from "./api.js";
 import { chart, sample, STYLES } from "./chart.js";
@@ -63,7 +63,7 @@ export function make(state) {
     if (!lines.length) {
       legend.replaceChildren();
       holder.replaceChildren(h("p", { class: "note" }, charted.size
-        ? "Nothing has been logged yet. The curve appears as soon as the training says something."
+        ? "Nothing has been logged yet. The curve appears with the first logged step."
         : "Choose runs below to see their curves together."));
       return;
     }
@@ -72,7 +72,7 @@ export function make(state) {
       lines, xName: axis === "steps" ? "steps" : "minutes of training", yName: scoreName(score),
       describe: `${scoreName(score)} against ${axis}; last values: ${last}`,
     });
-    legend.replaceChildren(...lines.map((line) => h("li", {}, sample(line.style), line.name)), h("li", {}, "bold: held-out texts, thin: training"));
+    legend.replaceChildren(...lines.map((line) => h("li", {}, sample(line.style), line.name)), h("li", {}, "bold: validation, thin: training"));
   }
 
   async function tick(refresh = true) {
@@ -101,9 +101,9 @@ export function make(state) {
 
   return {
     elements: [h("h1", {}, "Runs"),
-      h("p", { class: "lead" }, "Curves grow while a run trains. Choose several to see them together."),
+      h("p", { class: "lead" }, "Learning curves, updated during training. Choose several runs to compare them."),
       h("section", { "aria-label": "Curves" }, controls, holder, legend),
-      h("section", { "aria-label": "What is served" }, trouble, list)],
+      h("section", { "aria-label": "Runs and comparisons" }, trouble, list)],
     enter: () => {
       if (!curves.size) holder.replaceChildren(h("p", { class: "waiting" }, "Reading the logs"));
       tick();

@@ -1,4 +1,4 @@
-// Translate: and under the mouse, where each word of the translation looked.
+// Translate, with the cross-attention between both sides.
 
 import { post } from "./api.js";
 import { asking, empty, number, picker, writing } from "./desk.js";
@@ -15,20 +15,20 @@ export function make(state) {
   }
   const run = picker(state, ability);
   const text = writing("Sentence", "Two dogs run on the beach.", "A sentence to translate");
-  const beam = number("Beam (1: greedy)", 4, 1, 16);
+  const beam = number("Beam size (1: greedy)", 4, 1, 16);
   const penalty = number("Length penalty", 1, 0, 10, "any");
   const region = h("div", { class: "answer" });
 
   const desk = asking({
     name: "Translate", busy: "Translating", region,
     parts: [run.element, text.element,
-      h("details", {}, h("summary", {}, "How it searches"), h("div", { class: "fields" }, beam.element, penalty.element))],
+      h("details", {}, h("summary", {}, "Search"), h("div", { class: "fields" }, beam.element, penalty.element))],
     answer: async (signal, show) => {
       const asked = { run: run.chosen().name, texts: [text.area.value], beam_size: beam.value, length_penalty: penalty.value };
       const [made] = await post("translate", asked, signal);
       const said = h("p", { class: "verdict", lang: "" }, made.translation || "(nothing)");
-      const note = h("p", { class: "note" }, `Score ${made.score.toFixed(3).replace("-", "−")}: log-probability over length.`);
-      show(said, note, h("p", { class: "waiting" }, "Looking at where it looked"));
+      const note = h("p", { class: "note" }, `Score ${made.score.toFixed(3).replace("-", "−")}: log-probability divided by length to the power of the length penalty.`);
+      show(said, note, h("p", { class: "waiting" }, "Computing the attention"));
       if (!made.source.trim()) return show(said, note);
       const looked = (layer) => post("attention", { run: asked.run, text: made.source, to: made.translation, kind: "cross", layer }, signal);
       show(said, note, alignment(await looked(null), looked));
@@ -37,7 +37,7 @@ export function make(state) {
 
   return {
     elements: [h("h1", {}, "Translate"),
-      h("p", { class: "lead" }, "Point at a word of either side to see which words of the other side it goes with, by the model's attention."),
+      h("p", { class: "lead" }, "Choose a token of either side to see its cross-attention with the other side."),
       h("div", { class: "desk" }, h("div", {}, desk.form, region))],
     enter: run.enter,
     leave: desk.stop,
@@ -82,7 +82,7 @@ function alignment(first, looked) {
     last?.();
   });
   return h("section", { class: "answer" },
-    h("h2", {}, "What goes with what"),
+    h("h2", {}, "Cross-attention"),
     h("div", { class: "row" }, layers, heads),
     h("div", { class: "pair answer" },
       h("div", {}, h("p", { class: "label" }, "Source"), h("p", { class: "text", lang: "" }, sourceLine)),

@@ -1,0 +1,138 @@
+"""The options of the commands: groups that are made from the descriptions in `greffon.core.config`, and single types.
+
+The name, type, default and help text of a setting stand there, once; this module only turns them into options.
+"""
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import textwrap
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import tyro
+
+from greffon.core.config import (
+    BY_PRESET,
+    FREE,
+    PAIR_SETTINGS,
+    Budget,
+    Corpus,
+    Finetuning,
+    Graft,
+    Labels,
+    Launch,
+    Masking,
+    Pairs,
+    Shape,
+    Start,
+    Training,
+)
+
+_INSIDE = {Training: ("steps", "minutes"), Shape: ("segments", "position_offset")}
+"""Fields that are no options: `Budget` has them, or they follow from other settings."""
+_METAVARS = {int: "N", float: "NUMBER", bool: "true|false", str: "NAME", Path: "FILE"}
+
+
+def _field_help(kind: type) -> dict[str, str]:
+    """Read the docstrings that stand under the fields of a dataclass."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    return {
+        field.target.id: " ".join(ast.literal_eval(below.value).split())
+        for field, below in itertools.pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr)
+    }
+
+
+def without_none(hint: Any) -> Any:
+    """Return the type of an optional value."""
+    if get_origin(hint) not in (Union, types.UnionType):
+        return hint
+    return next(part for part in get_args(hint) if part is not type(None))
+
+
+def options(kind: type, refused: Mapping[str, str] | None = None) -> type:
+    """Make a dataclass with one optional option for each field; `refused` says why some fields have none.
+
+    What is not given is None (a flag: False), so that the function behind the command applies its own default.
+    """
+    refused, made = refused or {}, list[tuple[str, Any, Any]]()
+    told, hints = _field_help(kind), get_type_hints(kind)
+    for f in dataclasses.fields(kind):
+        if f.name in _INSIDE.get(kind, ()) or f.name in refused:
+            continue
+        about = told[f.name]
+        if f.metadata.get("flag"):
+            made.append((f.name, Annotated[bool, tyro.conf.arg(help=about, help_behavior_hint="")], False))
+            continue
+        hint = without_none(hints[f.name])
+        one = get_args(hint)[0] if get_origin(hint) is tuple else hint
+        metavar = f.metadata.get("metavar") or _METAVARS.get(one) or "|".join(get_args(one))
+        if kind not in BY_PRESET and f.default not in (None, ()):
+            about += f" (default: {f.default})"
+        shown = tyro.conf.arg(metavar=metavar + "…" * (one is not hint), help=about, help_behavior_hint="")
+        made.append((f.name, Annotated[hint | None, shown], None))
+    inside = {"__doc__": (kind.__doc__ or "") + _BY_PRESET * (kind in BY_PRESET), "refused": refused}
+    return dataclasses.make_dataclass(f"{kind.__name__}Options", made, frozen=True, namespace=inside)
+
+
+_BY_PRESET = " By default, these settings are the preset's."
+_FIXED = dict.fromkeys(
+    [f.name for f in dataclasses.fields(Shape) if f.name not in FREE],
+    "is a fixed part of the pretrained body; only --dropout and --context can change",
+)
+_PRETRAINING = {
+    **dict.fromkeys(PAIR_SETTINGS, "is for translation (`greffon pretrain --objective seq2seq`); leave it out"),
+    "eval_tokens": "is for pretraining; fine-tuning always reads all validation texts",
+}
+_NO_COMPARISON = {
+    **_PRETRAINING,
+    "evaluate_every": "is for finetune; compare scores once an epoch",
+    "seed": "is for finetune; compare trains with several, and --seeds says how many",
+}
+_NO_FREEZING = {
+    "freeze": "is not for compare, which always has a `frozen` arm (logistic regression on the body's vectors); "
+    "`greffon finetune --freeze` trains a head alone",
+}
+
+StartOptions = options(Start)
+CorpusOptions = options(Corpus)
+PairOptions = options(Pairs)
+BudgetOptions = options(Budget)
+MaskingOptions = options(Masking)
+ShapeOptions = options(Shape)
+TrainingOptions = options(Training)
+LaunchOptions = options(Launch)
+LabelOptions = options(Labels)
+FinetuningOptions = options(Finetuning)
+GraftOptions = options(Graft)
+GraftShapeOptions = options(Shape, refused=_FIXED)
+GraftTrainingOptions = options(Training, refused=_PRETRAINING)
+ComparisonGraftOptions = options(Graft, refused=_NO_FREEZING)
+ComparisonTrainingOptions = options(Training, refused=_NO_COMPARISON)
+
+
+Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+Checkpoint = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…", help_behavior_hint="")]
+Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
+Prompt = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
+MaskedText = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
+PossibleFile = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FILE]", help_behavior_hint="")]
+OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]", help_behavior_hint="")]
+
+Word = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
+SomeText = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
+Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
+OptionalFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
+OutRun = Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")]
+Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
+Count = Annotated[int, tyro.conf.arg(metavar="N")]
+Real = Annotated[float, tyro.conf.arg(metavar="NUMBER")]
+Column = Annotated[str, tyro.conf.arg(metavar="NAME")]
+File = Annotated[Path, tyro.conf.arg(metavar="FILE")]
+NewRun = Annotated[Path, tyro.conf.arg(metavar="RUN")]
+NewDirectory = Annotated[Path, tyro.conf.arg(metavar="DIR")]

@@ -1,0 +1,177 @@
+"""The names that other tools give to our settings, so that whoever types one is told ours.
+
+Nothing here makes an alias: a synonym is refused, with the right name in the sentence.
+"""
+
+from collections.abc import Collection
+
+_TRANSFORMERS = {  # TrainingArguments, the model configurations, and `generate`
+    "lr": "learning_rate",
+    "per_device_train_batch_size": "batch_size",
+    "per_device_eval_batch_size": "batch_size",
+    "train_batch_size": "batch_size",
+    "auto_find_batch_size": "batch_size",
+    "num_train_epochs": "epochs",
+    "num_epochs": "epochs",
+    "gradient_accumulation_steps": "gradient_accumulation",
+    "max_steps": "steps",
+    "num_train_steps": "steps",
+    "lr_scheduler_type": "lr_schedule",
+    "lr_scheduler": "lr_schedule",
+    "scheduler": "lr_schedule",
+    "eval_steps": "evaluate_every",
+    "logging_steps": "evaluate_every",
+    "num_warmup_steps": "warmup_steps",
+    "early_stopping_patience": "patience",
+    "metric_for_best_model": "metric_for_best",
+    "label_smoothing_factor": "label_smoothing",
+    "torch_compile": "compile",
+    "optim": "optimizer",
+    "output_dir": "out",
+    "overwrite_output_dir": "force",
+    "model_name_or_path": "init_from",
+    "train_file": "train",
+    "validation_file": "valid",
+    "eval_file": "valid",
+    "test_file": "test",
+    "tokenizer_name": "tokenizer",
+    "num_hidden_layers": "layers",
+    "num_layers": "layers",
+    "n_layers": "layers",
+    "num_attention_heads": "heads",
+    "num_heads": "heads",
+    "max_position_embeddings": "context",
+    "max_seq_length": "context",
+    "model_max_length": "context",
+    "max_length": "max_new_tokens context",
+    "hidden_act": "activation",
+    "hidden_dropout_prob": "dropout",
+    "attention_dropout": "dropout",
+    "classifier_dropout": "head_dropout",
+    "tie_word_embeddings": "tie_embeddings",
+    "layer_norm_eps": "norm_epsilon",
+    "layer_norm_epsilon": "norm_epsilon",
+    "rms_norm_eps": "norm_epsilon",
+    "type_vocab_size": "next_sentence",
+    "mlm_probability": "mask_rate",
+    "num_labels": "classes",
+    "num_beams": "beam_size",
+    "num_return_sequences": "n_best",
+    "do_lower_case": "lowercase",
+    "do_lowercase": "lowercase",
+    "max_tokens": "max_new_tokens batch_tokens",
+}
+_NANOGPT = {
+    "n_layer": "layers",
+    "n_head": "heads",
+    "n_heads": "heads",
+    "n_embd": "hidden_size",
+    "d_model": "hidden_size",
+    "d_ff": "intermediate_size",
+    "ffn_dim": "intermediate_size",
+    "block_size": "context",
+    "seq_len": "context",
+    "max_iters": "steps",
+    "num_iters": "steps",
+    "eval_interval": "evaluate_every",
+    "grad_clip": "max_grad_norm",
+    "decay_lr": "lr_schedule",
+    "warmup_iters": "warmup_steps",
+    "out_dir": "out",
+    "num_samples": "n_best",
+    "start": "prompt",
+}
+_FAIRSEQ = {
+    "update_freq": "gradient_accumulation",
+    "clip_norm": "max_grad_norm",
+    "clip_grad": "max_grad_norm",
+    "arch": "preset",
+    "model": "preset",
+    "encoder_layers": "layers",
+    "decoder_layers": "layers",
+    "encoder_embed_dim": "hidden_size",
+    "decoder_embed_dim": "hidden_size",
+    "encoder_ffn_embed_dim": "intermediate_size",
+    "decoder_ffn_embed_dim": "intermediate_size",
+    "encoder_attention_heads": "heads",
+    "decoder_attention_heads": "heads",
+    "activation_fn": "activation",
+    "max_update": "steps",
+    "max_epoch": "epochs",
+    "max_sentences": "batch_size",
+    "warmup_updates": "warmup_steps",
+    "share_all_embeddings": "tie_embeddings",
+    "restore_file": "init_from",
+    "save_dir": "out",
+    "best_checkpoint_metric": "metric_for_best",
+    "validate_interval_updates": "evaluate_every",
+    "source_lang": "source",
+    "target_lang": "target",
+    "lenpen": "length_penalty",
+    "lenpenalty": "length_penalty",
+    "beam": "beam_size",
+    "nbest": "n_best",
+}
+_SCIKIT_LEARN = {
+    "random_state": "seed",
+    "random_seed": "seed",
+    "n_jobs": "jobs",
+    "max_iter": "steps",
+    "n_iter_no_change": "patience",
+    "learning_rate_init": "learning_rate",
+    "hidden_layer_sizes": "hidden_size",
+    "solver": "optimizer",
+    "alpha": "weight_decay",
+    "n_neighbors": "top_k",
+    "n_classes": "classes",
+    "max_features": "vocab_size",
+}
+_OURS_ONCE = {
+    "rows": "batch_size",
+    "rate": "learning_rate",
+    "matrix_rate": "muon_learning_rate",
+    "optimiser": "optimizer",
+    "accumulate": "gradient_accumulation",
+    "clip": "max_grad_norm",
+    "warmup": "warmup_steps",
+    "decay": "lr_schedule",
+    "average": "average_checkpoints",
+    "choose_by": "metric_for_best",
+    "spike": "skip_loss_spikes",
+    "valid_tokens": "eval_tokens",
+    "vocab": "vocab_size",
+    "vocabulary": "vocab_size",
+    "width": "hidden_size",
+    "feed_forward": "intermediate_size",
+    "tied": "tie_embeddings",
+    "scaled": "scale_embeddings",
+    "words": "concat_embeddings",
+    "inner": "pooler_activation",
+    "adversarial": "adversarial_epsilon",
+    "whole_words": "whole_word_masking",
+    "start_from": "init_from",
+    "more": "extra_steps",
+    "unfreeze": "gradual_unfreezing",
+    "shard": "fsdp",
+    "pool": "pooling",
+    "best": "n_best",
+    "labels": "train_sizes",
+    "tokens": "max_new_tokens",
+}
+
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    theirs: tuple(ours.split())
+    for table in (_TRANSFORMERS, _NANOGPT, _FAIRSEQ, _SCIKIT_LEARN, _OURS_ONCE)
+    for theirs, ours in table.items()
+}
+"""Another tool's name of a setting, and ours; where there are several, the first that a command has."""
+
+
+def our_name(name: str, known: Collection[str]) -> str | None:
+    """Return the known setting that another tool calls by this name, if there is one.
+
+    >>> our_name("lr", ["steps", "learning_rate"])
+    'learning_rate'
+    """
+    found = SYNONYMS.get(name.lower().replace("-", "_"), ())
+    return next((ours for ours in found if ours in known), None)

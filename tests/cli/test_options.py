@@ -1,0 +1,218 @@
+"""Options: other tools' names get ours, values are checked by their types, and every option has a help text."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import greffon
+from greffon.cli import COMMANDS, run
+from greffon.cli.draw import FIGURES
+from greffon.cli.options import _field_help
+from greffon.cli.parsing import arguments, given, parse
+from greffon.core.config import (
+    Budget,
+    Corpus,
+    Finetuning,
+    Graft,
+    Labels,
+    Launch,
+    Masking,
+    Pairs,
+    Shape,
+    Start,
+    Training,
+)
+from greffon.core.errors import UserError
+from greffon.core.synonyms import SYNONYMS
+
+PAGES = [[name] for name in COMMANDS if name != "draw"] + [["draw", name] for name in FIGURES]
+
+
+def args_of(command: str) -> type:
+    return importlib.import_module(f"greffon.cli.{command}").Args  # type: ignore[no-any-return]
+
+
+OFFERED = {name: {a.name: a for a in arguments(args_of(name))} for name in COMMANDS if name != "draw"}
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert run([str(word) for word in words]) == 1
+    out, said = capsys.readouterr()
+    assert out == ""
+    assert len(said.splitlines()) == 1
+    return said.removeprefix("greffon: ").rstrip("\n")
+
+
+@pytest.mark.parametrize("synonym", SYNONYMS)
+def test_a_synonym_gets_our_name_wherever_there_is_such_an_option(
+    synonym: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = 0
+    for command, known in OFFERED.items():
+        ours = next((name for name in SYNONYMS[synonym] if name in known), None)
+        if ours is None or synonym in known:
+            continue
+        found += 1
+        flag = f"--{synonym.replace('_', '-')}"
+        page = f"(see `greffon {command} --help`)"
+        for words in ([flag, "1"], [f"{flag}=1"]):
+            said = refused(capsys, command, *words)
+            assert said == f"unknown option {flag}: it is {known[ours].label} here {page}"
+        (tmp_path / "c.toml").write_text(f"{synonym} = 1\n")
+        said = refused(capsys, command, "--config", tmp_path / "c.toml")
+        assert said == f"{tmp_path / 'c.toml'}: unknown setting {synonym!r}: it is {ours!r} here"
+    assert found, f"{SYNONYMS[synonym]} is an option of no command"
+
+
+def test_there_are_enough_synonyms() -> None:
+    assert len(SYNONYMS) >= 40
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "ours"),
+    [
+        ("pretrain", "--lr", "--learning-rate"),
+        ("pretrain", "--batch-size", None),
+        ("pretrain", "--vocab-size", None),
+        ("pretrain", "--hidden-size", None),
+        ("pretrain", "--max-length", "--context"),
+        ("generate", "--max-length", "--max-new-tokens"),
+        ("pretrain", "--n-layers", "--layers"),
+        ("pretrain", "--d-model", "--hidden-size"),
+        ("pretrain", "--rows", "--batch-size"),
+        ("tokenizer", "--vocab", "--vocab-size"),
+        ("finetune", "--epochs", None),
+        ("finetune", "--dropout", None),
+        ("pretrain", "--warmup", "--warmup-steps"),
+        ("finetune", "--weight-decay", None),
+        ("generate", "--max-new-tokens", None),
+    ],
+)
+def test_the_flags_that_people_try(
+    command: str, flag: str, ours: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if ours is None:
+        assert flag.removeprefix("--").replace("-", "_") in OFFERED[command]
+    else:
+        assert f"unknown option {flag}: it is {ours} here (see" in refused(capsys, command, flag, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pretrain", "--learning-rat", "1"], "unknown option --learning-rat; did you mean --learning-rate?"),
+        (["generate", "run", "Le", "--temprature", "1"], "unknown option --temprature; did you mean --temperature?"),
+        (["show", "run", "--yson"], "unknown option --yson; did you mean --json?"),
+        (["pretrain", "-o", "x"], "unknown option -o; did you mean --out?"),
+        (["generate", "run", "--lr", "1"], "unknown option --lr; did you mean"),
+        (["pretrain", "a.txt", "--steps"], "--steps needs a value"),
+        (["pretrain", "a.txt", "--steps", "--out", "x"], "--steps needs a value"),
+        (["pretrain", "a.txt", "--steps", "1.5"], "--steps: '1.5' is no whole number"),
+        (["pretrain", "a.txt", "--minutes", "ten"], "--minutes: 'ten' is no number"),
+        (["pretrain", "a.txt", "--mix", "3", "one"], "--mix: 'one' is no whole number"),
+        (["pretrain", "a.txt", "--force=yes"], "--force is a flag and takes no value; leave out 'yes'"),
+        (["pretrain", "a.txt", "--bias", "yes"], "--bias: 'yes' is neither; choose true or false"),
+        (["demo", "clasification"], "unknown choice 'clasification'; did you mean 'classification'?"),
+        (["finetune", "--out", "x", "--train", "y"], "RUN is missing"),
+        (["finetune", "run", "--out", "x"], "--train is missing"),
+        (["show", "a", "b"], "unexpected word 'b'; put a text with spaces in quotes"),
+    ],
+)
+def test_mistakes_in_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said in refused(capsys, *words)
+    assert f"(see `greffon {words[0]} --help`)" in refused(capsys, *words)
+
+
+def test_words_may_stand_in_any_order() -> None:
+    kind = args_of("pretrain")
+    one = parse(kind, "pretrain", ["a.txt", "--valid", "c", "d", "--steps=5", "--out", "run", "b.txt", "--fsdp"])
+    two = parse(kind, "pretrain", ["--steps", "5", "--fsdp", "--out=run", "--valid", "c", "d", "--", "a.txt", "b.txt"])
+    assert one == two
+    assert given(one) == {
+        "texts": ("a.txt", "b.txt"), "out": Path("run"), "valid": ("c", "d"), "steps": 5, "fsdp": True,
+    }  # fmt: skip
+
+
+def test_a_dash_alone_a_negative_number_and_a_text_with_a_dash_are_no_options() -> None:
+    kind = args_of("generate")
+    assert parse(kind, "generate", ["run", "- a list", "--seed", "-1", "--temperature", "-.5"]).prompt == "- a list"
+    assert parse(kind, "generate", ["run", "-12"]).prompt == "-12"
+    assert parse(args_of("classify"), "classify", ["run", "-"]).texts == ("-",)
+    assert parse(kind, "generate", ["run", "--", "--seed"]).prompt == "--seed"
+
+
+def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('force = true\nvalid = ["v.txt"]\ntokenizer = "tok"\nsteps = 3\n[training]\nbatch-size = 4\n')
+    kind = args_of("pretrain")
+    assert given(parse(kind, "pretrain", ["--config", str(file)])) == {
+        "force": True, "valid": ("v.txt",), "tokenizer": Path("tok"), "steps": 3, "batch_size": 4,
+    }  # fmt: skip
+    assert given(parse(kind, "pretrain", [f"--config={file}", "--no-force", "--steps", "9"]))["steps"] == 9
+    assert not parse(kind, "pretrain", [f"--config={file}", "--no-force"]).force
+    assert parse(kind, "pretrain", [f"--config={file}", "--force"]).force
+
+
+@pytest.mark.parametrize("page", PAGES, ids=" ".join)
+def test_every_option_has_a_help_text(page: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run([*page, "--help"])
+    said = re.sub(r"[│╭╰─╮╯]", " ", capsys.readouterr().out)
+    entries = re.split(r"\n +(?=--[a-z])", said.split("--help ", 1)[1])[1:]
+    assert entries or page == ["draw", "complexity"]
+    for entry in entries:
+        told = re.sub(r"\(default: .*?\)|\(required\)", "", " ".join(entry.split()[1:]))
+        assert len(told.split()) >= 2, entry
+        assert told.rstrip().endswith((".", ")")) or ". " in told, entry
+
+
+@pytest.mark.parametrize(
+    "kind", [Shape, Training, Graft, Masking, Start, Corpus, Pairs, Budget, Labels, Finetuning, Launch]
+)
+def test_each_docstring_stands_alone(kind: type) -> None:
+    told = _field_help(kind)
+    assert set(told) == {f.name for f in dataclasses.fields(kind)}
+    for text in told.values():
+        assert text[0].isupper()
+        assert text.endswith(".")
+
+
+def test_functions_and_commands_have_the_same_settings() -> None:
+    for command in ("pretrain", "finetune", "resume"):
+        offered = set(OFFERED[command]) - {"dry_run"}
+        taken = set(inspect.signature(getattr(greffon, command)).parameters)
+        assert offered - taken == set()
+    shown = inspect.signature(greffon.pretrain).parameters
+    assert shown["objective"].default == "causal"
+    assert shown["text_column"].default == "text"
+    assert shown["layers"].default is None
+
+
+def test_functions_and_commands_have_the_same_defaults() -> None:
+    # A command hands on only what the user gave.
+    handed_on = {"compare": "compare", "generate": "generate", "params": "params", "tokenizer": "train_tokenizer"}
+    for command, function in {**handed_on, "resume": "resume", "translate": "translate_best"}.items():
+        shown = inspect.signature(getattr(greffon, function)).parameters
+        for f in dataclasses.fields(args_of(command)):
+            if (
+                f.default is not dataclasses.MISSING
+                and f.name in shown
+                and f.name not in ("train_sizes", "texts", "n_best")
+            ):
+                assert shown[f.name].default == f.default, (command, f.name)
+
+
+def test_a_synonym_as_a_keyword_gets_our_name(tmp_path: Path) -> None:
+    for call, name, ours in (
+        (lambda **given: greffon.pretrain(["a.txt"], out=tmp_path / "r", **given), "lr", "learning_rate"),
+        (lambda **given: greffon.estimate(["a.txt"], **given), "n_layer", "layers"),
+        (lambda **given: greffon.finetune("run", train="a.csv", out=tmp_path / "r", **given), "num_epochs", "epochs"),
+        (lambda **given: greffon.params(preset="lab", **given), "d_model", "hidden_size"),
+    ):
+        with pytest.raises(UserError, match=f"^unknown setting '{name}': it is '{ours}' here$"):
+            call(**{name: 1})
+    assert not (tmp_path / "r").exists()
