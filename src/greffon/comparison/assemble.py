@@ -100,7 +100,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Context:
-    """What the results say beside the scores of the arms."""
+    """Facts about a comparison that are written to its results unchanged."""
 
     data: DataSummary
     settings: Settings

@@ -167,7 +167,7 @@ class SizeResult:
     interval: Interval
     """95 % interval."""
     by_draw: tuple[float, ...]
-    """Accuracy of each training; classical arms have one value."""
+    """Accuracy of each training, one for each seed, all on the same texts; classical arms have one value."""
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class Question:
 
 
 def make_study(runs: Sequence[Run], data: Data, plan: Plan, tell: Callable[[str], None]) -> Study:
-    """Name the arms and check runs, data and plan; what cannot work is refused, what is doubtful is told."""
+    """Name the arms and check runs, data and plan; refuse what cannot work, and warn of what is doubtful."""
     sources = name_sources(runs)
     splits = load_splits(data)
     recipes = {

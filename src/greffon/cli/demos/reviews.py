@@ -119,7 +119,7 @@ def plain(text: str) -> str:
 
 
 def dedupe(snippets: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep the first of snippets that are alike, so that none can stand in two parts."""
+    """Keep the first of snippets that are alike, so that no text is in two parts."""
     seen: dict[str, tuple[str, str]] = {}
     for text, label in snippets:
         seen.setdefault(" ".join(text.split()), (text.strip(), label))

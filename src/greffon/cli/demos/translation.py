@@ -90,7 +90,7 @@ def demo_translation(*, out: str | Path = "demo-translation", budget: Budget | N
 
 
 def demo_translation_data(folder: str | Path) -> Path:
-    """Write the pairs as line-aligned files for training, validation and test; no table stands in two."""
+    """Write the pairs as line-aligned files for training, validation and test; no table is in two of them."""
     folder = Path(folder)
     files = {part: [folder / f"{part}.{side}.txt" for side in ("en", "fr")] for part in ("train", *SIZES)}
     if all(file.is_file() for pair in files.values() for file in pair):
