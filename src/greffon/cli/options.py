@@ -20,6 +20,7 @@ from greffon.core.config import (
     FREE,
     PAIR_SETTINGS,
     Budget,
+    Contrast,
     Corpus,
     Finetuning,
     Graft,
@@ -103,6 +104,7 @@ CorpusOptions = options(Corpus)
 PairOptions = options(Pairs)
 BudgetOptions = options(Budget)
 MaskingOptions = options(Masking)
+ContrastOptions = options(Contrast)
 ShapeOptions = options(Shape)
 TrainingOptions = options(Training)
 LaunchOptions = options(Launch)

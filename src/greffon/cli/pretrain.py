@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from greffon.cli import say_out
 from greffon.cli.options import (
     BudgetOptions,
+    ContrastOptions,
     CorpusOptions,
     Flag,
     LaunchOptions,
@@ -38,6 +39,7 @@ class Args:
     budget: BudgetOptions = field(default_factory=BudgetOptions)  # type: ignore[valid-type]
     launch: LaunchOptions = field(default_factory=LaunchOptions)  # type: ignore[valid-type]
     masking: MaskingOptions = field(default_factory=MaskingOptions)  # type: ignore[valid-type]
+    contrast: ContrastOptions = field(default_factory=ContrastOptions)  # type: ignore[valid-type]
     shape: ShapeOptions = field(default_factory=ShapeOptions)  # type: ignore[valid-type]
     training: TrainingOptions = field(default_factory=TrainingOptions)  # type: ignore[valid-type]
 

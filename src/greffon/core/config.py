@@ -22,8 +22,8 @@ Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "silu", "swigl
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
 Positions = Literal["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]
-PretrainingObjective = Literal["causal", "masked", "seq2seq"]
-Objective = Literal["causal", "masked", "classify", "seq2seq", "body"]
+PretrainingObjective = Literal["causal", "masked", "contrastive", "seq2seq"]
+Objective = Literal["causal", "masked", "contrastive", "classify", "seq2seq", "body"]
 BodyKind = Literal["decoder", "encoder", "encoder-decoder"]
 Optimizer = Literal["adamw", "muon"]
 LrSchedule = Literal["linear", "cosine", "inverse-sqrt", "constant"]
@@ -264,6 +264,21 @@ class Masking:
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """Settings of the contrast of documents (--objective contrastive)."""
+
+    span_length: int = 128
+    """Tokens of each of the two views of a document."""
+    temperature: float = 0.07
+    """Temperature of the contrastive loss."""
+
+    def __post_init__(self) -> None:
+        _at_least("span_length", self.span_length, 2)
+        if not 0 < self.temperature < math.inf:
+            raise UserError(f"temperature is {self.temperature}; choose a number above 0, such as 0.07")
+
+
+@dataclass(frozen=True)
 class Graft:
     """How a class head is grafted on a body."""
 
@@ -296,7 +311,8 @@ class Start:
     """What to pretrain, and which weights and tokenizer to start from."""
 
     objective: PretrainingObjective = "causal"
-    """Training objective: predict the next token (causal), predict masked tokens (masked), or translate (seq2seq)."""
+    """Training objective: predict the next token (causal), predict masked tokens (masked), tell two spans of one
+    document from those of others (contrastive), or translate (seq2seq)."""
     preset: str | None = field(default=None, metadata=_metavar("NAME"))
     """Named architecture and training settings: compact (default), lab, bert-mini (masked) or gpt2-mini (causal);
     for translation small (default), base or marian-small."""
@@ -425,6 +441,7 @@ class Recipe:
     body: BodyKind = "decoder"
     """Kind of body: causal, bidirectional, or both with cross-attention."""
     masking: Masking | None = None
+    contrast: Contrast | None = None
     graft: Graft | None = None
     labels: tuple[str, ...] = ()
     imported: str = ""

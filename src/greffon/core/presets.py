@@ -17,8 +17,13 @@ class Preset:
     finetuning: Training
     finetuning_dropout: float
     adaptation: Training
+    contrastive: Training
     objectives: tuple[str, ...]
     vocab_size: int = 8000
+
+    def training_for(self, objective: str) -> Training:
+        """Return how the shape is pretrained with an objective."""
+        return self.contrastive if objective == "contrastive" else self.training
 
 
 def compact() -> Preset:
@@ -30,7 +35,8 @@ def compact() -> Preset:
         finetuning=Training(batch_size=16, optimizer="adamw", learning_rate=1e-3, warmup_steps=20),
         finetuning_dropout=0.1,
         adaptation=Training(learning_rate=2e-3, muon_learning_rate=2e-3, warmup_steps=20, steps=300, patience=3),
-        objectives=("causal", "masked"),
+        contrastive=Training(batch_size=64, learning_rate=4e-3, muon_learning_rate=2e-2),
+        objectives=("causal", "masked", "contrastive"),
     )
 
 
@@ -58,6 +64,7 @@ def lab() -> Preset:
         graft=Graft(pooling="last"),
         finetuning=replace(default.finetuning, learning_rate=3e-4),
         adaptation=replace(default.adaptation, optimizer="adamw", learning_rate=3e-4),
+        contrastive=replace(default.contrastive, optimizer="adamw", learning_rate=1e-3, warmup_steps=200),
     )
 
 

@@ -10,7 +10,6 @@ The rule, by the number of tokens n of a document and the length L of a span:
 What a row holds depends on (seed, row) only.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,11 +115,3 @@ def without_shared(views: Views, common: np.ndarray, random: np.random.Generator
 def _unless_empty(tokens: np.ndarray, unwanted: np.ndarray) -> np.ndarray:
     kept = tokens[~np.isin(tokens, unwanted)]
     return kept if len(kept) else tokens
-
-
-def frequent_tokens(spans: Sequence[np.ndarray], vocab_size: int, number: int) -> np.ndarray:
-    """Mark the most frequent tokens of some text: (vocab_size,) booleans."""
-    counts = np.bincount(np.concatenate(list(spans)), minlength=vocab_size)
-    marked = np.zeros(vocab_size, dtype=bool)
-    marked[np.argsort(-counts, kind="stable")[:number]] = True
-    return marked

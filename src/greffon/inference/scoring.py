@@ -14,6 +14,7 @@ from greffon.inference.bleu import bleu
 from greffon.nn.model import Model
 from greffon.objectives.batch import AuxiliaryLoss, Batch
 from greffon.objectives.classify import class_probabilities
+from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.protocol import Objective
 
 MIN_PROBABILITY = 1e-12
@@ -30,6 +31,20 @@ class BatchLoss:
     bytes: int
     """Number of bytes of these tokens."""
     auxiliary: AuxiliaryLoss | None
+
+
+@torch.no_grad()
+def held_out_contrast(model: Model, objective: Contrastive, batches: Sequence[Batch]) -> dict[str, float]:
+    """Return the mean loss of a view, and the share of views whose partner is the nearest of its batch."""
+    device = next(model.parameters()).device
+    model.eval()
+    nats, found, count = 0.0, 0, 0
+    for batch in batches:
+        moved = batch.to(device)
+        vectors = objective.vectors(model, moved)
+        nats += objective.losses(vectors, moved.targets).sum().item()
+        found, count = found + objective.found(vectors, moved.targets), count + batch.count
+    return {"loss": nats / count, "accuracy": found / count}
 
 
 @torch.no_grad()

@@ -6,7 +6,16 @@ from greffon.core.config import Recipe
 from greffon.core.rng import derive
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.encoder_decoder import EncoderDecoder
-from greffon.nn.heads import ClassHead, GistHead, MaskedHead, NoHead, PairHead, Transform, VocabularyHead
+from greffon.nn.heads import (
+    ClassHead,
+    GistHead,
+    MaskedHead,
+    NoHead,
+    PairHead,
+    ProjectionHead,
+    Transform,
+    VocabularyHead,
+)
 from greffon.nn.model import Model
 
 BODIES: dict[str, type[Body]] = {"decoder": Decoder, "encoder": Encoder}
@@ -58,6 +67,12 @@ def translator(recipe: Recipe) -> Model:
     return Model(body, vocabulary_head(body, recipe))
 
 
+def contrastive(recipe: Recipe) -> Model:
+    """A body with a projection on it."""
+    body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
+    return Model(body, ProjectionHead(body.hidden_size))
+
+
 def bare_body(recipe: Recipe) -> Model:
     """A body that came without a head."""
     return Model(BODIES[recipe.body](recipe.shape, recipe.vocab_size), NoHead())
@@ -66,6 +81,7 @@ def bare_body(recipe: Recipe) -> Model:
 MODELS = {
     "causal": language_model,
     "masked": language_model,
+    "contrastive": contrastive,
     "classify": classifier,
     "seq2seq": translator,
     "body": bare_body,

@@ -11,10 +11,12 @@ from greffon.core.errors import UserError
 from greffon.data.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, sample
 from greffon.data.segmentation import Sentences
 from greffon.data.sentence_pairs import Pair, SentencePairs
+from greffon.data.spans import Spans, Views
 from greffon.data.token_store import TokenStore, open_store
 from greffon.data.tokenizer import Tokenizer
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
+from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.masked import Masked
 from greffon.objectives.protocol import Objective
 
@@ -127,8 +129,33 @@ def masked_pairs(recipe: Recipe, tokenizer: Tokenizer) -> Task[tuple[Pair, ...]]
     return Task(objective, cut, objective.pair_batch, min_documents=2)
 
 
+COMMON_TOKENS = 300
+"""The most frequent tokens, which both views of a document may hold; any rarer one would give the pair away."""
+COUNTED = 4_000_000
+"""Tokens by which it is known which ones are frequent."""
+
+
+def contrastive(recipe: Recipe, tokenizer: Tokenizer) -> Task[Views]:
+    """Two views of each document: which of all others is its partner?"""
+    contrast = recipe.contrast
+    assert contrast is not None
+    data = recipe.data
+    counted = open_store(data.train, tokenizer, data.text_column).tokens[:COUNTED]
+    order = np.argsort(-np.bincount(counted, minlength=recipe.vocab_size), kind="stable")
+    common = np.zeros(recipe.vocab_size, dtype=bool)
+    common[order[:COMMON_TOKENS]] = True
+    objective = Contrastive.over(tokenizer, contrast.temperature, common)
+
+    def cut(windows: Windows, elsewhere: Windows) -> Spans:
+        return Spans(windows.stream, contrast.span_length, recipe.training.seed)
+
+    return Task(objective, cut, objective.batch)
+
+
 def task_of(recipe: Recipe, tokenizer: Tokenizer) -> Task[Any]:
     """Look up what a pretraining recipe asks for."""
+    if recipe.contrast is not None:
+        return contrastive(recipe, tokenizer)
     if recipe.masking is None:
         return causal(recipe, tokenizer)
     return (masked_pairs if recipe.masking.next_sentence else masked)(recipe, tokenizer)

@@ -1,6 +1,8 @@
 """What the loop and the scorers need to know of an objective."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
 
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch, Score
@@ -11,4 +13,17 @@ class Objective(Protocol):
 
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the loss over the real targets of the batch."""
+        ...
+
+
+@runtime_checkable
+class CrossBatchObjective(Objective, Protocol):
+    """An objective whose loss of one row depends on all rows of a step, in whichever batch or process they are."""
+
+    def vectors(self, model: Model, batch: Batch) -> Tensor:
+        """Return what the loss is computed from: one vector for each row, (B, P)."""
+        ...
+
+    def gradients(self, vectors: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of each row of a step, (N,), and the gradient of their sum by each vector, (N, P)."""
         ...

@@ -149,6 +149,11 @@ def gist_head_component(shape: Shape, vocabulary: int) -> Component:
     )
 
 
+def projection_head_component(shape: Shape) -> Component:
+    """Count the projection of a contrastive body."""
+    return _component("projection head", 1, [("hidden_size", "hidden_size")], {"hidden_size": shape.hidden_size})
+
+
 def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
     """Count the head of a classifier; concatenated inputs (mean-max pooling, embeddings) double its width."""
     times = (1 + graft.concat_embeddings) * (2 if graft.pooling == "mean-max" else 1)
@@ -208,6 +213,8 @@ def of_recipe(recipe: Recipe) -> Ledger:
         return Ledger((*body, class_head_component(recipe.shape, len(recipe.labels), recipe.graft)))
     if recipe.objective == "body":
         return Ledger(tuple(body))
+    if recipe.contrast is not None:
+        return Ledger((*body, projection_head_component(recipe.shape)))
     heads = [vocabulary_head_component(recipe.shape, recipe.vocab_size)]
     if recipe.masking is not None and recipe.masking.next_sentence:
         heads.append(pair_head_component(recipe.shape))

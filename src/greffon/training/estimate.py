@@ -28,6 +28,8 @@ def check_memory(recipe: Recipe, copies: int = 1) -> None:
     shape, rows = recipe.shape, recipe.training.batch_size
     if recipe.objective == "seq2seq":
         rows = -(-3 * recipe.training.batch_tokens // shape.context)  # two sides, and what reads across
+    if recipe.contrast is not None:
+        rows = -(-2 * rows * (recipe.contrast.span_length + 2) // shape.context)
     weights = copies * 16 * of_recipe(recipe).total  # weights, gradients and two moments, in fp32
     states = 4 * rows * shape.context * shape.layers * (12 * shape.hidden_size + 3 * shape.intermediate_size)
     try:
@@ -88,6 +90,8 @@ def cost_line(recipe: Recipe, done: int = 0) -> str:
     minutes = (steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
     rows = training.batch_size * training.gradient_accumulation
     unit = f"{rows * recipe.shape.context:,} tokens" if not recipe.labels else f"{rows} texts"
+    if recipe.contrast is not None:
+        unit = f"{rows} pairs of spans"
     if recipe.objective == "seq2seq":
         unit = f"{training.batch_tokens * training.gradient_accumulation:,} tokens"
     return (

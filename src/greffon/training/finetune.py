@@ -191,7 +191,7 @@ def graft_recipe(
 
 def _pooling(base: Recipe) -> str | None:
     """Say what a head reads of a body, where the preset's choice is not meant for it: the mean, if that was taught."""
-    if base.masking is not None and base.masking.gist:
+    if base.contrast is not None or (base.masking is not None and base.masking.gist):
         return "mean"
     return "cls" if base.body == "encoder" else None
 

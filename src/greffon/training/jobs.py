@@ -15,9 +15,10 @@ from greffon.data.parallel import Bitext, open_pairs, pair_buckets
 from greffon.data.sentence_pairs import Pair
 from greffon.data.splits import load_splits
 from greffon.data.tokenizer import Tokenizer
-from greffon.inference.scoring import held_out_accuracy, held_out_bleu, held_out_loss
+from greffon.inference.scoring import held_out_accuracy, held_out_bleu, held_out_contrast, held_out_loss
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
+from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.corpus import HELD_OUT_SHARE, Corpus, open_corpus, task_of
 from greffon.objectives.labelled_texts import SCORING_TOKENS, LabelledTexts
 from greffon.objectives.protocol import Objective
@@ -70,10 +71,17 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
 
     cuts = range(0, len(corpus.valid), training.batch_size)
     held = [task.batch(corpus.valid[cut : cut + training.batch_size], generator(0, "held out", cut)) for cut in cuts]
+    objective = task.objective
+
+    def evaluate(model: Model) -> dict[str, float]:
+        if isinstance(objective, Contrastive):
+            return held_out_contrast(model, objective, held)
+        return held_out_loss(model, objective, held)
+
     return Job(
-        task.objective,
+        objective,
         batches,
-        lambda model: held_out_loss(model, task.objective, held),
+        evaluate,
         lowest_loss,
         digest=corpus.digest,
         summary=corpus.summary,
@@ -208,6 +216,7 @@ def score_pairs(
 JOBS: dict[str, Callable[[Recipe, Tokenizer], Job]] = {
     "causal": pretraining,
     "masked": pretraining,
+    "contrastive": pretraining,
     "classify": classify,
     "seq2seq": seq2seq,
 }

@@ -8,6 +8,7 @@ What a step sees depends on (seed, step) only: its batches, and the random numbe
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -21,7 +22,7 @@ from greffon.nn.heads import MaskedHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.nn.sharding import whole
 from greffon.objectives.batch import Batch, Score
-from greffon.objectives.protocol import Objective
+from greffon.objectives.protocol import CrossBatchObjective, Objective
 from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
 from greffon.training.optim import clip_gradients, set_learning_rates
 from greffon.training.spikes import SpikeDetector
@@ -144,24 +145,92 @@ def _accumulate_gradients(
     """Do the forward and backward pass of each batch of a step; `place` is (seed, step)."""
     seed, number = place
     losses = _LossSums(batches, group)
+    seeds = [derive(seed, "dropout", number, i, *([] if group.is_main else [group.rank])) for i in range(len(batches))]
+    objectives: Sequence[Objective] = [objective] * len(batches)
+    if isinstance(objective, CrossBatchObjective) and (len(batches) > 1 or group.size > 1):
+        objectives = _with_gradients(model, objective, batches, seeds, group)
     for i, batch in enumerate(batches):
-        dropout_seed = derive(seed, "dropout", number, i, *([] if group.is_main else [group.rank]))
-        score = _forward(model, objective, batch, dropout_seed, group, last=i + 1 == len(batches))
+        score = _forward(model, objectives[i], batch, seeds[i], group, last=i + 1 == len(batches))
         losses.add(score).backward()  # type: ignore[no-untyped-call]
     losses.all_reduce()
     return losses
+
+
+@dataclass(frozen=True)
+class _GivenGradients:
+    """A cross-batch objective for one batch of a step, whose losses and gradients by its vectors are known."""
+
+    objective: CrossBatchObjective
+    losses: Tensor  # (B,)
+    gradients: Tensor  # (B, P)
+
+    def score(self, model: Model, batch: Batch) -> Score:
+        """Return the loss that is known, whose gradient by the parameters is that by the vectors, passed on."""
+        passed_on = (self.objective.vectors(model, batch) * self.gradients).sum()
+        return Score(passed_on + (self.losses.sum() - passed_on).detach(), batch.count)
+
+
+def _with_gradients(
+    model: Model,
+    objective: CrossBatchObjective,
+    batches: Sequence[Batch],
+    seeds: Sequence[int],
+    group: ProcessGroup,
+) -> list[Objective]:
+    """Compute the vectors of all batches of a step, of all processes, and what the loss of each batch then is.
+
+    Each batch is computed once more for its backward pass, with the same dropout: exact, and only the activations of
+    one batch are in memory at a time (GradCache, Gao et al., 2021).
+    """
+    collected, targets, owned, before = [], [], [], 0
+    for batch, dropout_seed in zip(batches, seeds, strict=True):
+        rows = len(batch.tokens)
+        first, last = (rows * rank // group.size for rank in (group.rank, group.rank + 1))
+        with torch.no_grad():
+            own = _vectors(model, objective, batch, dropout_seed, group)[: last - first]
+        collected.append(group.sum_rows(own, first, rows))
+        targets.append(batch.targets + before)
+        owned.append(slice(first, last))
+        before += int(batch.targets.max()) + 1
+    losses, gradients = objective.gradients(torch.cat(collected), torch.cat(targets).to(collected[0].device))
+    sizes = [len(batch.tokens) for batch in batches]
+    parts = zip(torch.split(losses, sizes), torch.split(gradients, sizes), owned, strict=True)
+    return [
+        _GivenGradients(objective, *((loss[rows], gradient[rows]) if rows.stop > rows.start else _nothing(gradient)))
+        for loss, gradient, rows in parts
+    ]
+
+
+def _nothing(like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the loss and gradient of the one row that a process without rows computes: it changes nothing."""
+    return like.new_zeros(1), like.new_zeros(1, like.shape[1])
+
+
+def _vectors(
+    model: Model, objective: CrossBatchObjective, batch: Batch, dropout_seed: int, group: ProcessGroup
+) -> Tensor:
+    """Compute the vectors of this process's share of a batch."""
+    own = group.shard_batch(batch).to(next(model.parameters()).device)
+    with _dropout_seeded(model, dropout_seed):
+        return group.forward(model, lambda inner: objective.vectors(inner, own), last=False)
+
+
+@contextmanager
+def _dropout_seeded(model: Model, dropout_seed: int) -> Iterator[None]:
+    """Seed the global generator, from which dropout draws, and restore it afterwards."""
+    device = next(model.parameters()).device
+    other, others = (None, []) if device.type == "cpu" else (device.type, [device])
+    with torch.random.fork_rng(others, device_type=other):
+        torch.manual_seed(dropout_seed)
+        yield
 
 
 def _forward(
     model: Model, objective: Objective, batch: Batch, dropout_seed: int, group: ProcessGroup, *, last: bool
 ) -> Score:
     """Score this process's share of a batch; in the backward pass of the `last` one, processes exchange gradients."""
-    device = next(model.parameters()).device
-    own = group.shard_batch(batch).to(device)
-    # Dropout draws from the global generator: it is seeded for this batch, and restored afterwards.
-    other, others = (None, []) if device.type == "cpu" else (device.type, [device])
-    with torch.random.fork_rng(others, device_type=other):
-        torch.manual_seed(dropout_seed)
+    own = group.shard_batch(batch).to(next(model.parameters()).device)
+    with _dropout_seeded(model, dropout_seed):
         return group.forward(model, partial(_score, objective, own), last=last)[-1]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from greffon.core.config import (
     BodyKind,
     Budget,
+    Contrast,
     Corpus,
     Launch,
     Masking,
@@ -34,10 +35,12 @@ from greffon.core.locks import sole_use
 from greffon.core.rng import generator
 from greffon.data.corpora import find_files
 from greffon.data.sentence_pairs import Pair
+from greffon.data.spans import Views
 from greffon.data.tokenizer import Tokenizer
 from greffon.inference.scoring import held_out_loss
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
+from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.corpus import HELD_OUT_SHARE
 from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.protocol import Objective
@@ -59,6 +62,7 @@ from greffon.training.recipe import (
 BODIES: dict[PretrainingObjective, BodyKind] = {
     "causal": "decoder",
     "masked": "encoder",
+    "contrastive": "encoder",
     "seq2seq": "encoder-decoder",
 }
 DEFAULT_MINUTES = 10.0
@@ -67,7 +71,7 @@ FEWEST = 5
 """Minimum number of evaluations of a short run, so that there are enough checkpoints to select and average from."""
 
 
-@takes(Start, Corpus, Pairs, Budget, Launch, Masking, Shape, Training)
+@takes(Start, Corpus, Pairs, Budget, Launch, Masking, Contrast, Shape, Training)
 def pretrain(
     texts: str | Path | Sequence[str | Path] = (),
     *,
@@ -78,8 +82,8 @@ def pretrain(
 ) -> Run:
     """Pretrain a body on text files and return its Run.
 
-    `settings` are the fields of `Start`, `Corpus`, `Pairs`, `Budget`, `Launch`, `Masking`, `Shape` and `Training` in
-    `greffon.core.config`, under the names of the command line's options:
+    `settings` are the fields of `Start`, `Corpus`, `Pairs`, `Budget`, `Launch`, `Masking`, `Contrast`, `Shape` and
+    `Training` in `greffon.core.config`, under the names of the command line's options:
     `pretrain(["texts/"], out="runs/body", steps=1000, layers=6, dropout=0.1)`.
 
     Give one of `steps`, `tokens` and `minutes` (10 minutes by default). `init_from` is a run whose weights,
@@ -100,7 +104,7 @@ def pretrain(
         return begin(out, lay_out, force=force, quiet=quiet, group=group, **vars(launch))
 
 
-@takes(Start, Corpus, Pairs, Budget, Masking, Shape, Training)
+@takes(Start, Corpus, Pairs, Budget, Masking, Contrast, Shape, Training)
 def estimate(texts: str | Path | Sequence[str | Path] = (), **settings: Any) -> Recipe:
     """Time a few steps of what `pretrain` would do with these settings, on random tokens, and write nothing.
 
@@ -128,6 +132,10 @@ def _rehearsal(recipe: Recipe) -> tuple[Objective, Batch]:
         return pair_trial(recipe)
     rows, length, vocab_size = recipe.training.batch_size, recipe.shape.context, recipe.vocab_size
     random = generator(0, "estimate")
+    if recipe.contrast is not None:
+        spans = random.integers(6, vocab_size, (rows, 2, recipe.contrast.span_length))
+        contrastive = Contrastive(0, 3, 4, recipe.contrast.temperature, common=np.ones(vocab_size, dtype=bool))
+        return contrastive, contrastive.batch([Views(*pair) for pair in spans], random)
     tokens = random.integers(6, vocab_size, (rows, length + 1))
     if recipe.masking is None:
         causal = Causal(padding=0, start=1, length=length, byte_lengths=np.ones(vocab_size))
@@ -169,7 +177,7 @@ def resume(run: str | Path | Run, *, extra_steps: int = 0, quiet: bool = False, 
 
 def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) -> Recipe:
     """Turn the arguments of `pretrain` into a recipe, and refuse impossible ones."""
-    check_names(settings, Start, Corpus, Pairs, Budget, Masking, Shape, Training)
+    check_names(settings, Start, Corpus, Pairs, Budget, Masking, Contrast, Shape, Training)
     settings = {name: value for name, value in settings.items() if value is not None}
     texts = [texts] if isinstance(texts, str | Path) else texts
     start, settings = part(Start(), settings)
@@ -182,11 +190,17 @@ def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) 
     check_text(texts, corpus, pairs, start.objective)
     vocab_size = _vocab_size(start, base)
     masking = _masking(start.objective, settings, base.origin)
+    contrast = _contrast(start.objective, settings, base.origin)
     shape = override(base.preset.shape, settings)
+    if contrast is not None and contrast.span_length + 2 > shape.context:
+        raise UserError(
+            f"span_length {contrast.span_length} does not fit into a context of {shape.context} tokens between its two "
+            "special tokens; choose a smaller --span-length or a larger --context"
+        )
     if masking is not None and masking.next_sentence:
         shape = replace(shape, segments=2)
-    training = override(base.preset.training, settings)
-    training = _with_budget(training, tokens_of_step(start.objective, shape, training), budget)
+    training = override(base.preset.training_for(start.objective), settings)
+    training = _with_budget(training, tokens_of_step(start.objective, contrast, shape, training), budget)
     if "evaluate_every" not in settings and 0 < training.steps < FEWEST * training.evaluate_every:
         training = replace(training, evaluate_every=-(-training.steps // FEWEST))
     return Recipe(
@@ -201,6 +215,7 @@ def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) 
         decoder_origin=resolved(base.decoder),
         body=BODIES[start.objective],
         masking=masking,
+        contrast=contrast,
     )
 
 
@@ -235,6 +250,16 @@ def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) ->
         if origin is not None and given.get(name, getattr(base, name)) != getattr(base, name):
             raise UserError(f"{name} is a fixed part of {origin.path}, where the weights come from; leave it out")
     return override(base, given)
+
+
+def _contrast(objective: str, settings: Mapping[str, Any], origin: Run | None) -> Contrast | None:
+    """Read the settings of the contrast of documents; another objective has none."""
+    given = {f.name: settings[f.name] for f in fields(Contrast) if f.name in settings}
+    if objective != "contrastive":
+        if given:
+            raise UserError(f"{option(next(iter(given)))} belongs to --objective contrastive, not to {objective}")
+        return None
+    return override(Contrast() if origin is None else origin.recipe.contrast or Contrast(), given)
 
 
 def _with_budget(training: Training, tokens_a_step: int, budget: Budget) -> Training:

@@ -10,6 +10,7 @@ import numpy as np
 
 from greffon.core.config import (
     FREE,
+    Contrast,
     Corpus,
     Data,
     Pairs,
@@ -181,10 +182,11 @@ def resolved(run: Run | None) -> str:
     return "" if run is None else str(run.path.resolve())
 
 
-def tokens_of_step(objective: str, shape: Shape, training: Training) -> int:
+def tokens_of_step(objective: str, contrast: Contrast | None, shape: Shape, training: Training) -> int:
     """Count the tokens that one step sees, at most."""
-    rows = training.batch_tokens if objective == "seq2seq" else training.batch_size * shape.context
-    return training.gradient_accumulation * rows
+    length = shape.context if contrast is None else 2 * (contrast.span_length + 2)
+    tokens = training.batch_tokens if objective == "seq2seq" else training.batch_size * length
+    return training.gradient_accumulation * tokens
 
 
 def pair_trial(recipe: Recipe) -> tuple[Seq2Seq, PairBatch]:

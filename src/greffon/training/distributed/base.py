@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
+from torch import Tensor
+
 from greffon.core.device import asked_device
 from greffon.core.errors import UserError
 from greffon.nn.model import Model
@@ -58,6 +60,10 @@ class ProcessGroup:
     def all_reduce(self, *numbers: float) -> tuple[float, ...]:
         """Add numbers up over all processes."""
         return numbers
+
+    def sum_rows(self, rows: Tensor, first: int, count: int) -> Tensor:
+        """Put the rows of all processes, each beginning at its `first`, together into one tensor of `count` rows."""
+        return rows
 
     def any_rank(self, *flags: bool) -> tuple[bool, ...]:
         """Say of each flag whether any process has raised it; nobody goes on before all have come here."""

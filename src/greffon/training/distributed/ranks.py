@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
@@ -128,6 +128,14 @@ class TorchProcessGroup(ProcessGroup):
         with _answering():
             dist.all_reduce(sums, group=self.control)
         return tuple(sums.tolist())
+
+    def sum_rows(self, rows: Tensor, first: int, count: int) -> Tensor:
+        """Put the rows of all processes together: each adds its own to zeros, which is exact."""
+        whole = rows.new_zeros(count, *rows.shape[1:])
+        whole[first : first + len(rows)] = rows
+        with _answering():
+            dist.all_reduce(whole)
+        return whole
 
     def any_rank(self, *flags: bool) -> tuple[bool, ...]:
         """Say of each flag whether any process has raised it; nobody goes on before all have come here."""
