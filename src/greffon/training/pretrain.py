@@ -218,7 +218,12 @@ def _vocab_size(start: Start, base: Foundation) -> int:
 
 def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) -> Masking | None:
     """Read the settings of a masked language model; another objective has none."""
-    given = {f.name: settings[f.name] for f in fields(Masking) if settings.get(f.name)}
+    # False is what a flag is without having been given.
+    given = {
+        f.name: settings[f.name]
+        for f in fields(Masking)
+        if settings.get(f.name) is not None and settings[f.name] is not False
+    }
     if objective != "masked":
         if given:
             raise UserError(f"{option(next(iter(given)))} belongs to --objective masked, not to {objective}")
