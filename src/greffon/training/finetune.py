@@ -6,27 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import (
-    FREE,
-    Data,
-    Finetuning,
-    Graft,
-    Labels,
-    Launch,
-    Recipe,
-    Shape,
-    Training,
-    check_names,
-    override,
-    part,
-    refuse_conflicts,
-    refuse_pair_settings,
-    takes,
-)
+from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
 from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
 from greffon.core.presets import PRESETS
+from greffon.core.settings import Finetuning, Labels, Launch, part, refuse_conflicts, takes
 from greffon.data.lint import Finding, lint
 from greffon.data.splits import Splits, load_splits
 from greffon.runs.run import Run
@@ -52,10 +37,10 @@ def finetune(
 ) -> Run:
     """Graft a class head on a run's body, train it on labelled texts, and return the new Run.
 
-    `settings` are the fields of `Labels`, `Finetuning`, `Launch`, `Graft`, `Shape` (dropout and context) and
-    `Training` in `greffon.core.config`, under the names of the command line's options. `freeze` trains the head
-    alone; `gradual_unfreezing` unfreezes one more layer with each epoch, from the top; `adapt` first continues
-    pretraining on the training texts.
+    `settings` are the fields of `Labels`, `Finetuning` and `Launch` in `greffon.core.settings`, and of `Graft`, `Shape`
+    (dropout and context) and `Training` in `greffon.core.config`, under the names of the command line's options.
+    `freeze` trains the head alone; `gradual_unfreezing` unfreezes one more layer with each epoch, from the top;
+    `adapt` first continues pretraining on the training texts.
     """
     check_names(settings, Labels, Finetuning, Launch, Graft, Shape, Training)
     launch, settings = part(Launch(), settings)
