@@ -49,7 +49,7 @@ def to_huggingface(run: Run, out: Path) -> Path:
 
 
 def _generation(run: Run, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the generation config with which `transformers` ends a text, and bans tokens, as `greffon.generate` does."""
+    """Return a generation config with which `transformers` ends a text and bans tokens as `greffon.generate` does."""
     vocabulary, context = run.recipe.vocab_size, run.recipe.shape.context
     roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
     banned = sorted(roles | {*range(tokenizer.size, vocabulary)})
