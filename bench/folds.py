@@ -53,7 +53,7 @@ def main() -> None:
     }
     examples = labelled(given.train)
     dealt = folds(examples, given.folds)
-    curves, yardstick = [], []
+    curves, baseline = [], []
     with tempfile.TemporaryDirectory() as place:
         for number, judges in enumerate(dealt):
             held = set(judges)
@@ -66,10 +66,10 @@ def main() -> None:
             )
             curves.append([e["valid"]["accuracy"] for e in run.metrics() if "valid" in e])
             texts, labels = ([[getattr(e, f) for e in part] for part in (train, test)] for f in ("text", "label"))
-            yardstick.append(tfidf(texts[0], labels[0], texts[1], labels[1], texts[1]).valid_accuracy)
-            print(f"fold {number + 1}: {curves[-1][-1]:.1%}, TF-IDF {yardstick[-1]:.1%}", flush=True)
+            baseline.append(tfidf(texts[0], labels[0], texts[1], labels[1], texts[1]).valid_accuracy)
+            print(f"fold {number + 1}: {curves[-1][-1]:.1%}, TF-IDF {baseline[-1]:.1%}", flush=True)
     print("after each epoch:", " ".join(f"{value:.1%}" for value in np.mean(curves, axis=0)))
-    print(f"{len(examples)} texts: {np.mean([c[-1] for c in curves]):.1%}; TF-IDF {np.mean(yardstick):.1%}")
+    print(f"{len(examples)} texts: {np.mean([c[-1] for c in curves]):.1%}; TF-IDF {np.mean(baseline):.1%}")
 
 
 def _read(value: str) -> object:

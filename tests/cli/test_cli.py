@@ -111,7 +111,7 @@ def test_help_does_not_import_torch() -> None:
         (["pretrain", "{text}", "--dry-run", "--learning-rate", "inf"], "rate is inf"),
         (["pretrain", "{text}", "--out", "{new}", "--config", "{config2}"], "seed: expected int, found 'two'"),
         (["tokenizer", "{text}", "--out", "{new}", "--vocab-size", "99999999999"], "beyond reason"),
-        (["tokenizer", "", "--out", "{new}"], "an empty name"),
+        (["tokenizer", "", "--out", "{new}"], "the name of a text file is empty"),
         (["tokenizer", "{missing}", "--out", "{new}"], "missing.txt"),
         (["tokenizer", "{text}", "--out", "{new}", "--vocab-size", "10"], "10"),
         (["tokenizer", "{text}", "--out", "{text}"], "exists already"),

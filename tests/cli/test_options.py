@@ -13,20 +13,9 @@ from greffon.cli import COMMANDS, run
 from greffon.cli.draw import FIGURES
 from greffon.cli.options import _field_help
 from greffon.cli.parsing import arguments, given, parse
-from greffon.core.config import (
-    Budget,
-    Corpus,
-    Finetuning,
-    Graft,
-    Labels,
-    Launch,
-    Masking,
-    Pairs,
-    Shape,
-    Start,
-    Training,
-)
+from greffon.core.config import Graft, Masking, Shape, Training
 from greffon.core.errors import UserError
+from greffon.core.settings import Budget, Corpus, Finetuning, Labels, Launch, Pairs, Start
 from greffon.core.synonyms import SYNONYMS
 
 PAGES = [[name] for name in COMMANDS if name != "draw"] + [["draw", name] for name in FIGURES]

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from greffon.comparison import baselines
 from greffon.comparison.baselines import C_GRID, majority, tfidf
 from greffon.core.errors import UserError
 
@@ -95,3 +96,32 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match=r"pip install 'greffon\[compare\]'"):
         tfidf(["x", "y"], ["a", "b"], ["x"], ["a"], ["x"])
+
+
+def test_features_are_words_with_their_neighbours_and_pieces_of_words():
+    few, many = baselines._vectoriser(499), baselines._vectoriser(500)
+    few.fit(["ab cd ef", "zz"])
+    names = {name.partition("__")[2] for name in few.get_feature_names_out()}
+    assert {"ab", "ab cd", "zz", " a", "ab ", " ab ", "zz "} <= names
+    assert not {"ab cd ef", "a", "b c"} & names  # at most two words; pieces of two letters or more, of one word
+    assert max(len(name) for name in few.fit(["abcdefgh"]).get_feature_names_out()[1:]) == len("characters__abcde")
+    many.fit(["une fois", "deux fois"])  # with many texts, what one alone holds is dropped
+    assert {name.partition("__")[2] for name in many.get_feature_names_out()} >= {"fois"}
+    assert not any("une" in name for name in many.get_feature_names_out())
+    (counts,) = few.fit(["mot", "autre"]).transform(["mot mot mot autre"]).toarray()
+    shares = dict(zip(few.get_feature_names_out(), counts, strict=True))
+    assert shares["words__mot"] / shares["words__autre"] == pytest.approx(1 + np.log(3))  # not three times as much
+
+
+def test_the_majority_is_told_with_its_shares():
+    found = majority(["b", "a", "b"], ["b", "a", "a"], ["x", "y"])
+    assert (found.predictions, found.labels, found.seconds) == (["b", "b"], ["a", "b"], 0.0)
+    assert found.probabilities == pytest.approx(np.array([[1 / 3, 2 / 3]] * 2))
+    assert np.array(found.valid_probabilities) == pytest.approx(np.array([[1 / 3, 2 / 3]] * 3))
+    assert found.valid_accuracy == pytest.approx(1 / 3)
+    assert majority(["b"], [], ["x"]).valid_accuracy == 0.0
+
+
+def test_answers_and_truth_are_paired_one_to_one():
+    with pytest.raises(ValueError, match="zip"):
+        baselines._share_equal(["a"], ["a", "b"])

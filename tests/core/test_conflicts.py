@@ -2,8 +2,8 @@
 
 import pytest
 
-from greffon.core.config import refuse_conflicts
 from greffon.core.errors import UserError
+from greffon.core.settings import refuse_conflicts
 
 
 @pytest.mark.parametrize(

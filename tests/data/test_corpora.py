@@ -61,7 +61,7 @@ def test_sources_that_are_not_there(write: Write, tmp_path: Path, name: str) -> 
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserError):
         find_files([str(tmp_path / name)])
-    with pytest.raises(UserError, match="no text was named"):
+    with pytest.raises(UserError, match="no text was given"):
         find_files([])
 
 

@@ -75,8 +75,8 @@ def test_shared_texts_are_loud_and_counted_for_every_pair():
     assert shared[0].startswith("1 of the 41 texts in valid also stands in train (line 2 of valid)")
     assert shared[1].startswith("3 of the 43 texts in test also stand in train (first: line 2 of test)")
     assert "test also stands in valid" in shared[2]
-    assert shared[1].endswith("flatters whoever learnt from train.")
-    assert shared[2].endswith("flatters whoever was chosen on valid.")
+    assert shared[1].endswith("flatters a model trained on train.")
+    assert shared[2].endswith("flatters a model selected on valid.")
 
 
 def test_shared_texts_come_first_among_warnings_and_in_capitals():

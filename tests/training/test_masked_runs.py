@@ -310,7 +310,7 @@ def test_a_loss_says_that_it_is_one_of_hidden_tokens(
     masked: Run, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["evaluate", str(masked.path), str(text)]) == 0
-    assert " nats a hidden token, " in capsys.readouterr().out
+    assert " nats a hidden token (95 % interval " in capsys.readouterr().out
     assert " nats a hidden token, " in outcome(masked)
 
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "show": "describe a run or the result of a comparison",
     "serve": "serve a local web page to query, inspect and watch runs",
     "draw": "draw masks, positions, attention, costs, learning curves and embeddings",
-    "demo": "run a complete example on text that is installed with the package",
+    "demo": "run a complete example on real text",
 }
 
 SHARED = ("pretrain", "finetune", "resume")

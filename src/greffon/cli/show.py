@@ -43,8 +43,9 @@ def main(words: Sequence[str]) -> None:
         "run": summary.path,
         "objective": f"{summary.objective}, preset {summary.preset}",
         "body": (
-            f"{layers} layers, width {shape.hidden_size}, {shape.heads} heads, feed-forward {shape.intermediate_size} "
-            f"({shape.activation}), {shape.norm_place}-norm, {shape.positions} positions, context {shape.context}"
+            f"{layers} layers, hidden size {shape.hidden_size}, {shape.heads} heads, "
+            f"intermediate size {shape.intermediate_size} ({shape.activation}), "
+            f"{shape.norm_place}-norm, {shape.positions} positions, context {shape.context}"
         ),
         "masking": _masking(summary.recipe.masking),
         "parameters": f"{summary.parameters:,}",
@@ -82,18 +83,18 @@ def _show_comparison(path: Path, as_json: bool) -> None:
 
 
 def _graft(graft: Graft | None) -> str:
-    """Say how the class head reads a body, and how it was taught."""
+    """Describe the class head and how it was trained."""
     if graft is None:
         return ""
     more = [", frozen body" * graft.freeze, ", token embeddings too" * graft.concat_embeddings]
-    more += [f", pushed by {graft.adversarial_epsilon:g}"] if graft.adversarial_epsilon else []
+    more += [f", adversarial epsilon {graft.adversarial_epsilon:g}"] if graft.adversarial_epsilon else []
     return f"the head reads {graft.pooling}{''.join(more)}"
 
 
 def _masking(masking: Masking | None) -> str:
-    """Say what a masked run was asked for."""
+    """Describe the masking of a masked run."""
     if masking is None:
         return ""
     what = "whole words" if masking.whole_word_masking else "tokens"
-    beside = ", and whether one text follows another" * masking.next_sentence + ", and its gist" * masking.gist
+    beside = ", next sentence" * masking.next_sentence + ", and its gist" * masking.gist
     return f"{masking.mask_rate:.0%} of {what}{beside}"

@@ -1,6 +1,6 @@
-"""Work that somebody else may call off: long loops ask here, between two steps, whether to go on.
+"""Cancellation: long loops call `raise_if_cancelled` between two steps.
 
-Whoever starts the work in a thread of its own says what calls it off; everybody else never notices.
+The thread that does the work sets the event that cancels it; without one, nothing is ever cancelled.
 """
 
 import threading
@@ -8,25 +8,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_called_off: ContextVar[threading.Event | None] = ContextVar("called_off", default=None)
+_event: ContextVar[threading.Event | None] = ContextVar("event", default=None)
 
 
 class Cancelled(Exception):  # noqa: N818 - nothing went wrong
-    """Nobody waits for the result any more."""
+    """The work was cancelled: its result is no longer needed."""
 
 
 @contextmanager
-def cancellable(called_off: threading.Event) -> Iterator[None]:
-    """Let what runs inside stop at its next step once the event is set."""
-    token = _called_off.set(called_off)
+def cancellable(event: threading.Event) -> Iterator[None]:
+    """Cancel the work in the `with` block at its next step once the event is set."""
+    token = _event.set(event)
     try:
         yield
     finally:
-        _called_off.reset(token)
+        _event.reset(token)
 
 
 def raise_if_cancelled() -> None:
-    """Raise `Stopped` if the work was called off."""
-    called_off = _called_off.get()
-    if called_off is not None and called_off.is_set():
+    """Raise `Cancelled` if the work was cancelled."""
+    event = _event.get()
+    if event is not None and event.is_set():
         raise Cancelled

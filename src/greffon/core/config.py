@@ -1,18 +1,15 @@
 """Frozen descriptions of a run, read strictly: an unknown name is an error with the nearest known one.
 
 Each setting is defined once, as a field: its name, type, default, help text (the docstring below it) and checks.
-The command line makes its options from these fields, and the functions of the same names their keyword arguments.
 Nothing here knows how a run is executed. Impossible settings are refused when the description is made, so that no
 other module has to check them again.
 """
 
 import dataclasses
-import inspect
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from greffon.core.errors import UserError, did_you_mean
@@ -39,11 +36,6 @@ LARGEST = {"layers": 1000, "hidden_size": 100_000, "heads": 1000, "intermediate_
 
 FLAG: Mapping[str, Any] = types.MappingProxyType({"flag": True})
 """Metadata of a yes/no field that the command line offers as a bare flag: `--freeze`, not `--freeze true`."""
-
-
-def _metavar(name: str) -> Mapping[str, Any]:
-    """Metadata of a field whose value has a name of its own in the help text."""
-    return types.MappingProxyType({"metavar": name})
 
 
 @dataclass(frozen=True)
@@ -307,119 +299,6 @@ class Graft:
 
 
 @dataclass(frozen=True)
-class Start:
-    """What to pretrain, and which weights and tokenizer to start from."""
-
-    objective: PretrainingObjective = "causal"
-    """Training objective: predict the next token (causal), predict masked tokens (masked), tell two spans of one
-    document from those of others (contrastive), or translate (seq2seq)."""
-    preset: str | None = field(default=None, metadata=_metavar("NAME"))
-    """Named architecture and training settings: compact (default), lab, bert-mini (masked) or gpt2-mini (causal);
-    for translation small (default), base or marian-small."""
-    tokenizer: Path | None = field(default=None, metadata=_metavar("TOK"))
-    """Existing tokenizer, or a run that has one; by default one is trained on the text."""
-    vocab_size: int | None = None
-    """Vocabulary size of the tokenizer to train (default: the preset's)."""
-    init_from: Path | None = field(default=None, metadata=_metavar("RUN"))
-    """Run whose weights, architecture and tokenizer to start from."""
-    encoder_from: Path | None = field(default=None, metadata=_metavar("RUN"))
-    """Pretrained run whose body initializes the encoder of a translator and fixes its architecture and tokenizer."""
-    decoder_from: Path | None = field(default=None, metadata=_metavar("RUN"))
-    """Pretrained run whose body initializes the decoder of a translator and fixes its architecture and tokenizer."""
-
-    def __post_init__(self) -> None:
-        objectives = get_args(PretrainingObjective)
-        if self.objective not in objectives:
-            raise UserError(f"unknown objective {self.objective!r}{did_you_mean(self.objective, objectives)}")
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """How the text files of a pretraining are read."""
-
-    mix: tuple[int, ...] = ()
-    """Number of sequences to take from each TEXT in turn, for example 3 1 (default: mix all text evenly)."""
-    valid: tuple[str, ...] = field(default=(), metadata=_metavar("TEXT"))
-    """Validation text files (default: hold out 1 % of the documents)."""
-    text_column: str = "text"
-    """Column with the text, in files that have columns."""
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Sentence pairs for translation."""
-
-    source: Path | None = None
-    """File of source sentences, one per line; needs --target."""
-    target: Path | None = None
-    """File of the translations of --source, line by line."""
-    valid_source: Path | None = None
-    """Validation file of source sentences; needs --valid-target (default: hold out 1 % of the pairs)."""
-    valid_target: Path | None = None
-    """Validation file of the translations of --valid-source, line by line."""
-    source_column: str = "source"
-    """Column with the source sentence, where the pairs are a table given as TEXT."""
-    target_column: str = "target"
-    """Column with the translation, where the pairs are a table given as TEXT."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How long to train: give one of them."""
-
-    steps: int | None = None
-    """Train for N optimizer steps."""
-    tokens: int | None = None
-    """Train on N tokens of text."""
-    minutes: float | None = None
-    """Train for N minutes on this machine (default: 10)."""
-
-    def __post_init__(self) -> None:
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        if len(given) > 1:
-            raise UserError(f"{' and '.join(f'--{name}' for name in given)} exclude each other; give one of them")
-        for name, value in given.items():
-            if not value > 0:
-                raise UserError(f"{name} is {value}; choose a number above 0")
-
-
-@dataclass(frozen=True)
-class Labels:
-    """How labelled texts are read and split."""
-
-    valid: Path | None = None
-    """Validation file, which selects the best epoch (default: a stratified fifth of the training texts)."""
-    test: Path | None = None
-    """Test file, which is scored and selects nothing."""
-    text_column: str = "text"
-    """Column with the text."""
-    label_column: str = "label"
-    """Column with the label."""
-
-
-@dataclass(frozen=True)
-class Finetuning:
-    """How a body is fine-tuned."""
-
-    epochs: int = 15
-    """Number of passes over the training texts."""
-    adapt: bool = field(default=False, metadata=FLAG)
-    """Continue pretraining on the training texts first, without their labels."""
-    gradual_unfreezing: bool = field(default=False, metadata=FLAG)
-    """Unfreeze one more layer with each epoch, from the top."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How many processes share the work; this is no part of the run."""
-
-    processes: int = 1
-    """Number of processes on this machine that share the work; the losses do not depend on it."""
-    fsdp: bool = field(default=False, metadata=FLAG)
-    """Shard the weights over the processes (fully sharded data parallel), for bodies that do not fit into one."""
-
-
-@dataclass(frozen=True)
 class Recipe:
     """Everything that defines one run."""
 
@@ -454,7 +333,6 @@ class Recipe:
 
 
 Description = TypeVar("Description")
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def from_dict(kind: type[Description], values: Mapping[str, Any], where: str) -> Description:
@@ -489,12 +367,6 @@ def override(description: Description, settings: Mapping[str, Any]) -> Descripti
     return dataclasses.replace(description, **given)  # type: ignore[type-var]
 
 
-def part(description: Description, settings: Mapping[str, Any]) -> tuple[Description, dict[str, Any]]:
-    """Return the description with those of the settings that it has, and the other settings."""
-    names = {f.name for f in dataclasses.fields(description)}  # type: ignore[arg-type]
-    return override(description, settings), {name: value for name, value in settings.items() if name not in names}
-
-
 def unknown_setting(name: str, known: list[str]) -> str:
     """Say that there is no such setting, and what it is called here or what was meant.
 
@@ -513,31 +385,6 @@ def check_names(settings: Mapping[str, Any], *kinds: type, where: str = "") -> N
             raise UserError(f"{where}{unknown_setting(name, known)}")
 
 
-def takes(*kinds: type) -> Callable[[Verb], Verb]:
-    """Show the fields of the descriptions as keyword arguments in the signature of a function with `**settings`.
-
-    Defaults of `Shape`, `Training` and the like are shown as None: what is left out is the preset's.
-    """
-
-    def show(verb: Verb) -> Verb:
-        signature = inspect.signature(verb)
-        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        added: dict[str, inspect.Parameter] = {}
-        for kind in kinds:
-            hints = get_type_hints(kind)
-            for f in dataclasses.fields(kind):
-                if f.name not in signature.parameters and f.name not in added:
-                    hint, default = (hints[f.name] | None, None) if kind in BY_PRESET else (hints[f.name], f.default)
-                    keyword = inspect.Parameter.KEYWORD_ONLY
-                    added[f.name] = inspect.Parameter(f.name, keyword, default=default, annotation=hint)
-        verb.__signature__ = signature.replace(parameters=[*own, *added.values()])  # type: ignore[attr-defined]
-        return verb
-
-    return show
-
-
-BY_PRESET = (Shape, Training, Graft)
-"""Descriptions whose defaults, where a setting is left out, are those of the preset."""
 FREE = ("dropout", "context")
 """What fine-tuning may change in the shape of a body."""
 PAIR_SETTINGS = ("batch_tokens", "label_smoothing", "metric_for_best")
@@ -548,37 +395,6 @@ def refuse_pair_settings(settings: Mapping[str, Any]) -> None:
     for name in PAIR_SETTINGS:
         if settings.get(name) is not None:
             raise UserError(f"{option(name)} is for translation (--objective seq2seq); leave it out")
-
-
-_ANY = object()
-_CONFLICTS: tuple[tuple[str, Any, str, Any, str], ...] = (
-    ("freeze", True, "layer_decay", _ANY, "no layer of the body is trained"),
-    ("freeze", True, "gradual_unfreezing", True, "no layer of the body is trained"),
-    ("freeze", True, "unfreeze_every", _ANY, "no layer of the body is trained"),
-    ("freeze", True, "optimizer", "muon", "Muon trains only matrices of the body"),
-    ("freeze", True, "muon_learning_rate", _ANY, "Muon trains only matrices of the body"),
-    ("optimizer", "adamw", "muon_learning_rate", _ANY, "AdamW trains all parameters"),
-    ("gradual_unfreezing", True, "unfreeze_every", _ANY, "both set when a layer begins to learn"),
-    ("tie_embeddings", False, "head_bias", _ANY, "an untied head has the biases of --bias"),
-)
-"""Two settings, the values with which they exclude each other, and why."""
-
-
-def refuse_conflicts(given: Mapping[str, Any]) -> None:
-    """Refuse two settings of which one would be ignored; only what the user gave counts, not a preset's values.
-
-    >>> refuse_conflicts({"optimizer": "adamw", "muon_learning_rate": 0.01})
-    Traceback (most recent call last):
-    greffon.core.errors.UserError: --muon-learning-rate has no effect with --optimizer adamw: AdamW trains all …
-    """
-    for one, this, other, that, why in _CONFLICTS:
-        if all(
-            given.get(name) is not None and (value is _ANY or given[name] == value)
-            for name, value in ((one, this), (other, that))
-        ):
-            first = option(one) if this is True else f"{option(one)} {str(this).lower()}"
-            second = option(other) if that in (_ANY, True) else f"{option(other)} {that}"
-            raise UserError(f"{second} has no effect with {first}: {why}; give one of them")
 
 
 def option(name: str) -> str:

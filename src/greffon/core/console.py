@@ -1,8 +1,8 @@
-"""Lines for a person, on stderr."""
+"""Messages on stderr."""
 
 import sys
 
 
 def say(message: str) -> None:
-    """Print one line for a person, on stderr."""
+    """Print one line on stderr."""
     print(message, file=sys.stderr, flush=True)  # noqa: T201

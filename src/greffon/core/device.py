@@ -1,4 +1,4 @@
-"""Where one process trains: on the CPU, unless GREFFON_DEVICE names another place."""
+"""The device of a single process: the CPU, unless GREFFON_DEVICE names another."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Directories of our own, one process at a time: a lock that the system lets go of however its holder ends."""
+"""Locks on directories, which the system releases however their process ends."""
 
 import errno
 import os
@@ -17,12 +17,12 @@ except ImportError:  # not a Unix: no lock, and nothing else changes
 
 LOCK = ".lock"
 _held: dict[tuple[int, int], int] = {}
-"""The locks of this process by their file, and the thread that may enter again."""
+"""The locks of this process by file, with the thread that holds each."""
 
 
 @contextmanager
 def sole_use(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a directory; whoever holds it already may enter again.
+    """Keep other processes out of a directory; the thread that holds the lock may enter again.
 
     >>> import tempfile
     >>> with sole_use(Path(tempfile.mkdtemp())):
@@ -42,7 +42,7 @@ def sole_use(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path) -> tuple[int | None, tuple[int, int]]:
-    """Lock the file in the directory; None where this thread holds it, or the file system knows no locks."""
+    """Lock the file in the directory; None where this thread holds it, or the file system has no locks."""
     file = folder / LOCK
     while True:
         try:
@@ -83,7 +83,7 @@ def _is_still(file: Path, identity: tuple[int, int]) -> bool:
 
 
 def _sign(handle: int) -> None:
-    """Say who holds the lock; a full disk does not matter here."""
+    """Write the process id into the lock file; an error here does not matter."""
     try:
         os.ftruncate(handle, 0)
         os.write(handle, str(os.getpid()).encode())
@@ -93,9 +93,9 @@ def _sign(handle: int) -> None:
 
 @contextmanager
 def own_directory(path: Path, marker: str, before: Collection[str] = ()) -> Iterator[None]:
-    """Make a directory, or take one that we made, and keep others out; refuse any other.
+    """Make a directory, or open one that Greffon made, and lock it; refuse any other.
 
-    Ours is known by its marker, or by holding nothing but a lock and what is laid out `before` the marker.
+    A directory of Greffon has the file `marker`, or nothing but a lock and the files that are written `before` it.
     """
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file; choose a directory for --out")
@@ -112,7 +112,7 @@ def own_directory(path: Path, marker: str, before: Collection[str] = ()) -> Iter
 
 
 def empty_directory(path: Path) -> None:
-    """Remove all that is in a directory of ours but its lock."""
+    """Remove everything in a directory except its lock."""
     for entry in path.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

@@ -1,22 +1,21 @@
-"""How the process uses the machine: memory that stays mapped, cores, and its place among others."""
+"""The process and the machine: memory allocation, cores, and its rank among other processes."""
 
 import ctypes
 import os
 import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_KEEP = 2**30
-_LARGE = 2**25
+_KEEP = 2**30  # free memory that is kept: 1 GB, more than a step of a small model frees
+_LARGE = 2**25  # glibc accepts no higher threshold than 32 MB
 
 
 def keep_memory() -> bool:
     """Ask glibc to reuse freed memory instead of handing it back to the system.
 
     A training step frees and asks for the same large buffers again and again; by default each is a
-    fresh mapping, and on a CPU the page faults cost more than the arithmetic. The few of 32 MB and more,
-    gradients of a large vocabulary, are handed back all the same: kept, they would leave holes that
-    smaller ones nibble at. Returns whether the allocator took the advice (it is glibc's; elsewhere
-    nothing changes).
+    new mapping, and on a CPU the page faults cost more than the arithmetic. Buffers of 32 MB and more, such as
+    gradients of a large vocabulary, are still handed back: kept, they would fragment the memory. Returns whether
+    the allocator accepted the settings (only glibc's does).
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -35,15 +34,15 @@ def available_cores() -> int:
 
 
 def launched_by_torchrun() -> bool:
-    """Say whether a launcher (torchrun, or `--processes`) has started this process as one of several."""
+    """Return whether a launcher (torchrun, or `--processes`) has started this process as one of several."""
     return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
 def is_main_process() -> bool:
-    """Say whether this process is the one that writes and speaks: the first of several, or alone."""
+    """Return whether this process is the one that writes files and messages: the first of several, or the only one."""
     return not launched_by_torchrun() or os.environ["RANK"] == "0"
 
 
 def reports_errors() -> bool:
-    """Say whether this process tells of what went wrong before the group came together: one on each machine does."""
+    """Return whether this process reports errors before the group is formed: one on each machine does."""
     return not launched_by_torchrun() or os.environ.get("LOCAL_RANK", os.environ["RANK"]) == "0"

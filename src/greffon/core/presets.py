@@ -161,7 +161,7 @@ def bert() -> Preset:
 
 
 def distilbert() -> Preset:
-    """Build DistilBERT as it was published: half of BERT, without segments, another bend in its class head."""
+    """Build DistilBERT as it was published: half of BERT, without segments, and with ReLU in its class head."""
     full = bert()
     return replace(
         full, shape=replace(full.shape, layers=6, segments=0), graft=replace(full.graft, pooler_activation="relu")

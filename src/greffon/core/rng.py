@@ -1,7 +1,7 @@
-"""Private random generators, derived from (seed, where they are used).
+"""Private random generators, derived from a seed and the place of use.
 
 What a step sees never depends on what ran before it, so a run can be resumed at any step and two
-processes can agree without talking. Nothing here touches a global generator.
+processes draw the same numbers without communication. Nothing here touches a global generator.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ def derive(seed: int, *where: int | str) -> int:
 
 
 def generator(seed: int, *where: int | str) -> np.random.Generator:
-    """Return a NumPy generator of its own for one place."""
+    """Return a new NumPy generator for one place of use."""
     return np.random.default_rng(derive(seed, *where))
 
 
@@ -35,8 +35,8 @@ def _mix(x: np.ndarray, key: int) -> np.ndarray:
 def shuffled(indices: np.ndarray, n: int, key: int) -> np.ndarray:
     """Look up a random permutation of range(n) at some indices, in O(1) for each and without a table.
 
-    A four-round Feistel network permutes the next power of four; results beyond n walk on until
-    they fall inside.
+    A four-round Feistel network permutes the next power of four; results beyond n are permuted again
+    until they are below n.
 
     >>> sorted(shuffled(np.arange(10), 10, key=3).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]

@@ -14,7 +14,7 @@ from greffon.data.token_store import TokenStore
 Row = TypeVar("Row")
 
 POOL = 16
-"""Batches whose examples are sorted together: more pads less, fewer shuffles better."""
+"""Number of batches whose examples are sorted together: more mean less padding, fewer mean better shuffling."""
 
 
 def held_out(documents: int, share: float, seed: int) -> np.ndarray:
@@ -24,7 +24,7 @@ def held_out(documents: int, share: float, seed: int) -> np.ndarray:
 
 
 class Stream:
-    """Some documents of a store, read as one long sequence of tokens."""
+    """Some documents of a store, concatenated to one sequence of tokens."""
 
     def __init__(self, store: TokenStore, starts: np.ndarray, ends: np.ndarray) -> None:
         self.store = store
@@ -38,12 +38,12 @@ class Stream:
 
     @classmethod
     def only(cls, store: TokenStore, documents: np.ndarray) -> "Stream":
-        """Read the documents named."""
+        """Read the given documents."""
         return cls(store, np.asarray(store.offsets[documents]), np.asarray(store.offsets[documents + 1]))
 
     @classmethod
     def without(cls, store: TokenStore, documents: np.ndarray) -> "Stream":
-        """Read all documents but those named (in order): the pieces between them."""
+        """Read all documents but the given ones, which are sorted."""
         starts = np.concatenate((store.offsets[:1], store.offsets[documents + 1]))
         ends = np.concatenate((store.offsets[documents], store.offsets[-1:]))
         kept = ends > starts
@@ -65,7 +65,7 @@ class Stream:
         return np.concatenate(parts) if parts else np.empty(0, self.store.tokens.dtype)
 
     def fragments(self, start: int, length: int) -> list[tuple[int, np.ndarray]]:
-        """Return the same tokens cut where documents end, each part with its document's number."""
+        """Return the same tokens, split at the ends of documents, each part with the number of its document."""
         tokens = self.read(start, length)
         piece = np.searchsorted(self.before, start + np.arange(len(tokens)), side="right") - 1
         places = self.starts[piece] + start + np.arange(len(tokens)) - self.before[piece]
@@ -89,7 +89,7 @@ class Windows:
         return [self.stream.read(self.place(row), self.length + 1) for row in range(first, first + count)]
 
     def place(self, row: int) -> int:
-        """Return where in the stream a row of the endless shuffled sequence begins."""
+        """Return the position in the stream at which a row of the endless shuffled sequence begins."""
         pass_, index = divmod(row, self.count)
         key = derive(self.seed, "pass", pass_)
         window = int(shuffled(np.array([index]), self.count, key)[0])
@@ -105,7 +105,7 @@ class Windows:
 
 
 class Rows(Protocol[Row]):
-    """An endless sequence of rows; any of them can be had without the ones before."""
+    """An endless sequence of rows with random access."""
 
     def rows(self, first: int, count: int) -> list[Row]:
         """Return the rows number `first`, `first` + 1, …"""

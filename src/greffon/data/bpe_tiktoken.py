@@ -17,17 +17,17 @@ import tokenizers
 from greffon.core.machine import available_cores
 
 PLAIN = {"type": "BPE", "continuing_subword_prefix": None, "end_of_word_suffix": None, "ignore_merges": False}
-"""What `tokenizer.json` says of a BPE that does nothing but join bytes."""
+"""Settings in `tokenizer.json` of a BPE that only merges bytes."""
 
 
 class Swift:
-    """An encoder that gives the ids of a tokenizer."""
+    """A fast encoder with the same ids as a tokenizer."""
 
     def __init__(self, encoding: Any) -> None:
         self._encoding = encoding
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, on all cores."""
+        """Return the ids of each text, on all cores."""
         cores = available_cores()
         share = max(1, -(-len(texts) // cores))
         parts = [texts[first : first + share] for first in range(0, len(texts), share)]
@@ -39,7 +39,7 @@ class Swift:
 
 
 def swift(tokenizer: tokenizers.Tokenizer, pattern: str, byte_of: Mapping[str, int]) -> Swift | None:
-    """Set tiktoken up for a byte-level BPE that cuts text into words by `pattern`; None where it cannot serve."""
+    """Set up tiktoken for a byte-level BPE that splits text by `pattern`; return None if its ids would differ."""
     try:
         from tiktoken import Encoding
     except ImportError:

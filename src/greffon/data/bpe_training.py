@@ -1,8 +1,8 @@
-"""Learning byte-level BPE: the most frequent pair of neighbours becomes a token, again and again.
+"""Train byte-level BPE: the most frequent pair of adjacent tokens is merged into a new token, repeatedly.
 
-`tokenizers` does it; where rustbpe is installed, and the text is large, rustbpe does, three times as fast. Both learn
-the same tokens, but for pairs that are equally frequent, of which each takes another one first. What comes out is the
-same kind of file.
+The library `tokenizers` does it. If rustbpe is installed and the text is large, rustbpe does it, three times as fast.
+Both learn the same tokens, except that they break ties between equally frequent pairs differently. The file that
+they write has the same format.
 """
 
 from collections.abc import Iterable
@@ -14,23 +14,23 @@ from greffon.core.errors import UserError, is_panic
 from greffon.data.tokenizer_backends import BYTE_OF, LOWER, PATTERN, SPECIALS, HuggingFace, slices
 
 LARGE = 1 << 20
-"""Characters from which on the swift learner is worth asking."""
+"""Least number of characters for which rustbpe is used."""
 MOST = 1 << 26
-"""Characters that are learnt from at most, however large the vocabulary;"""
+"""Most characters that are used for training, whatever the vocabulary."""
 ENOUGH = 1 << 22
-"""as many always are, however small it is;"""
+"""Characters that are always used if there are so many, whatever the vocabulary."""
 FOR_A_TOKEN = 2048
-"""and between the two as many for each token: a larger text adds words to count, and next to no other merges."""
+"""Characters used per token of the vocabulary, between these two limits: more text hardly changes the merges."""
 PIECE = 1 << 12
-"""Characters of a piece of text, the least that is taken or left."""
+"""Characters of a piece of text; a sample of a large text consists of whole pieces."""
 TWICE = 256
-"""Tokens that it is asked for beside those wanted: now and then it learns one a second time, from other halves."""
+"""Extra tokens to ask rustbpe for: it sometimes learns the same token twice, from different pairs."""
 
 _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
 
 def learn_bpe(texts: Iterable[str], vocabulary: int, *, lowercase: bool = False) -> HuggingFace:
-    """Learn at most `vocabulary` ids, specials and bytes first; the same texts give the same bytes."""
+    """Learn at most `vocabulary` ids, special tokens and bytes first; the same texts give the same file."""
     most = min(MOST, max(ENOUGH, FOR_A_TOKEN * vocabulary))
     pieces = _spread((piece for text in texts for piece in slices(text, PIECE)), most)
     if lowercase:
@@ -59,7 +59,7 @@ def learn_bpe(texts: Iterable[str], vocabulary: int, *, lowercase: bool = False)
 
 
 def _spread(pieces: Iterable[str], most: int) -> list[str]:
-    """Take all pieces or, of a vast text, every second, fourth, … of them, from its beginning to its end."""
+    """Return all pieces or, of a very large text, every n-th piece, where n is a power of two."""
     kept: list[str] = []
     size, stride = 0, 1
     for number, piece in enumerate(pieces):
@@ -74,7 +74,7 @@ def _spread(pieces: Iterable[str], most: int) -> list[str]:
 
 
 def _swift_merges(pieces: Iterable[str], count: int) -> list[tuple[str, str]] | None:
-    """Learn so many merges by rustbpe, if it is installed."""
+    """Learn `count` merges with rustbpe; return None if it is not installed."""
     try:
         from rustbpe import Tokenizer
     except ImportError:
@@ -101,7 +101,7 @@ def _swift_merges(pieces: Iterable[str], count: int) -> list[tuple[str, str]] | 
 
 
 def _halves(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
-    """Find the two tokens that became one: what the merges before it make of its bytes."""
+    """Return the two tokens that were merged into one: the encoding of its bytes by the merges before it."""
     parts = [token[i : i + 1] for i in range(len(token))]
     while len(parts) > 2:
         first = min(range(len(parts) - 1), key=lambda i: ranks.get(parts[i] + parts[i + 1], len(ranks)))
@@ -110,11 +110,11 @@ def _halves(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
 
 
 def _characters(token: bytes) -> str:
-    """A token as a byte-level vocabulary writes it."""
+    """Return a token in the notation of byte-level vocabularies."""
     return "".join(_CHARACTER_OF[byte] for byte in token)
 
 
 def _model(merges: list[tuple[str, str]]) -> models.BPE:
-    """Specials, bytes, and what the merges make of them, in this order."""
+    """Return a BPE model: special tokens, bytes and merged tokens, in this order."""
     tokens = (*SPECIALS, *sorted(BYTE_OF), *map("".join, merges))
     return models.BPE(vocab={token: id for id, token in enumerate(tokens)}, merges=merges)

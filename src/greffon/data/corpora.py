@@ -1,7 +1,7 @@
 """Files of text, read as a stream: documents, labelled texts and pairs.
 
 Reads txt, csv, tsv, jsonl (each also as .gz or .xz) and parquet, strictly: what is broken is named
-with its file and line. A file never sits in memory. Knows nothing of tokens.
+with its file and line. No file is loaded as a whole. Knows nothing of tokens.
 """
 
 import glob
@@ -18,7 +18,7 @@ from greffon.data.readers import LONGEST, SUFFIXES, lines, rows, suffix_of
 
 @dataclass(frozen=True)
 class Labelled:
-    """A text with its class, and the line (in parquet: the row) it stands on."""
+    """A text with its label, and its line in the file (in parquet: its row)."""
 
     text: str
     label: str
@@ -26,16 +26,16 @@ class Labelled:
 
 
 def find_files(sources: Sequence[str | Path]) -> list[Path]:
-    """The files that files, folders, globs and `hf:owner/name` stand for, in order, each once."""
+    """Return the files that paths, folders, globs and `hf:owner/name` refer to, in order, without duplicates."""
     found: dict[Path, Path] = {}
     for source in sources:
         if not str(source).strip():
-            raise UserError("an empty name stands for no text; give files, folders or globs")
+            raise UserError("the name of a text file is empty; give files, folders or globs")
         for path in _expand(str(source)):
             # The folder is resolved, the name is not: the Hub's cache keeps the suffix in the link's name.
             found.setdefault(path.parent.resolve() / path.name, path)
     if not found:
-        raise UserError("no text was named; give files, folders or globs")
+        raise UserError("no text was given; give files, folders or globs")
     return list(found.values())
 
 
@@ -61,7 +61,7 @@ def _expand(source: str) -> list[Path]:
 
 
 def _files_under(folder: Path, source: str) -> list[Path]:
-    """The text files in a folder and its subfolders, sorted; hidden ones are left out."""
+    """Return the text files in a folder and its subfolders, sorted, without hidden ones."""
     files: list[Path] = []
     for here, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -72,7 +72,7 @@ def _files_under(folder: Path, source: str) -> list[Path]:
 
 
 def _download(source: str) -> Path:
-    """Fetch a dataset of the Hugging Face Hub; only ever because the user wrote `hf:`."""
+    """Download a dataset of the Hugging Face Hub; called only if the user wrote `hf:`."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
@@ -86,12 +86,12 @@ def _download(source: str) -> Path:
 
 
 def documents(sources: Sequence[str | Path], text_column: str = "text") -> Iterator[str]:
-    """The documents of all sources, one after another; empty ones are skipped."""
+    """Yield the documents of all sources; empty ones are skipped."""
     return _documents(find_files(sources), text_column)
 
 
 def texts_of(path: Path, text_column: str = "text") -> list[str]:
-    """The texts of one file, in order: the documents of a .txt, every row of a table, empty ones too."""
+    """Return the texts of one file in order: the documents of a .txt, or all rows of a table, empty ones included."""
     path = Path(path)
     if not path.is_file() or suffix_of(path) == ".txt":
         return list(documents([path], text_column))
@@ -114,7 +114,7 @@ def _documents(files: Sequence[Path], text_column: str) -> Iterator[str]:
 
 
 def _has_gaps(path: Path) -> bool:
-    """Whether blank lines stand between lines of text; stops at the first."""
+    """Return whether there are blank lines between lines of text; stop reading at the first."""
     begun = blank = False
     for _, line in lines(path):
         if not line.strip():
@@ -127,7 +127,7 @@ def _has_gaps(path: Path) -> bool:
 
 
 def _blocks(path: Path) -> Iterator[str]:
-    """The runs of lines between blank lines."""
+    """Yield the blocks of lines between blank lines."""
     block: list[str] = []
     length = 0
     for number, line in lines(path):
@@ -147,7 +147,7 @@ def _blocks(path: Path) -> Iterator[str]:
 
 
 def labelled(path: Path, text_column: str = "text", label_column: str = "label") -> list[Labelled]:
-    """The labelled texts of one csv, tsv, jsonl or parquet file; an empty text is kept."""
+    """Return the labelled texts of one csv, tsv, jsonl or parquet file; empty texts are kept."""
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{path} is a folder; name the file with the labelled texts")
@@ -172,7 +172,7 @@ def _label(value: object, path: Path, line: int, column: str) -> str:
 
 
 def line_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """The pairs of two files aligned line by line, whatever their suffixes."""
+    """Yield the pairs of two files that are aligned line by line, whatever their suffixes."""
     count = 0
     pairs = zip_longest(lines(Path(source)), lines(Path(target)))
     for count, (left, right) in enumerate(pairs, start=1):
@@ -189,7 +189,7 @@ def line_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 
 def column_pairs(path: Path, source_column: str = "source", target_column: str = "target") -> Iterator[tuple[str, str]]:
-    """The pairs in two columns of one csv, tsv, jsonl or parquet file."""
+    """Yield the pairs in two columns of one csv, tsv, jsonl or parquet file."""
     path, line = Path(path), 0
     for line, (source, target) in rows(path, {"source": source_column, "target": target_column}):
         yield _string(source, path, line, source_column), _string(target, path, line, target_column)
@@ -198,7 +198,7 @@ def column_pairs(path: Path, source_column: str = "source", target_column: str =
 
 
 def _string(value: object, path: Path, line: int, column: str) -> str:
-    """A cell that must be text."""
+    """Return a cell; raise a `UserError` if it is not text."""
     if not isinstance(value, str):
         kind = "null" if value is None else type(value).__name__
         raise UserError(f"{path}:{line}: {column!r} must be a string, not {kind}; quote or fill it")
@@ -212,7 +212,7 @@ def _string(value: object, path: Path, line: int, column: str) -> str:
 
 
 def normal(text: str) -> str:
-    """Return the text without what does not make it another one: case, spacing, ways to write an accent.
+    """Return the text normalized in case, spacing and Unicode form, to find texts that are practically equal.
 
     >>> normal("A good  Book ") == normal("a good book")
     True

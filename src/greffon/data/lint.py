@@ -1,7 +1,7 @@
-"""Look at labelled data before training on it, and say in full sentences what seems wrong.
+"""Check labelled data before training, and report likely problems in full sentences.
 
-`lint` never changes the data and never stops anything: the caller decides what to do with an "error".
-It knows texts, labels and line numbers, not files or models.
+`lint` never changes the data and never raises: the caller decides what to do with an "error". It knows
+texts, labels and line numbers, not files or models.
 """
 
 from collections import Counter
@@ -21,15 +21,15 @@ SHARED = "shared-text"
 
 
 class Example(Protocol):
-    """One labelled text and the line it stands on."""
+    """One labelled text and its line."""
 
     @property
     def text(self) -> str:
-        """The text as read."""
+        """The text as it is in the file."""
 
     @property
     def label(self) -> str:
-        """The label as read."""
+        """The label as it is in the file."""
 
     @property
     def line(self) -> int:
@@ -38,14 +38,14 @@ class Example(Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found, as a sentence with a count and a line to look at."""
+    """One problem: a sentence with a count and a line of the file."""
 
     severity: Literal["error", "warning"]
     code: str
     message: str
 
     def __str__(self) -> str:
-        """As it is told: texts that stand in two parts make every score doubtful, and are told loudly."""
+        """Return severity and message; that of an overlap is in capitals, as it makes every score doubtful."""
         return f"{self.severity.upper() if self.code == SHARED else self.severity}: {self.message}"
 
 
@@ -55,7 +55,7 @@ Splits = Mapping[str, Sequence[Example]]
 def lint(
     splits: Splits, token_counts: Mapping[str, Sequence[int]] | None = None, context: int | None = None
 ) -> list[Finding]:
-    """All findings, errors first, then shared texts; `splits` maps `train`, `valid`, `test` to their examples."""
+    """Return all findings, errors first, then overlaps; `splits` maps `train`, `valid` and `test` to their examples."""
     found = [
         *_empty(splits),
         *_classes(splits),
@@ -70,7 +70,7 @@ def lint(
 
 
 def overlap(a: Sequence[str], b: Sequence[str]) -> set[int]:
-    """Indices in `b` of the texts that also stand in `a`, whatever their case and spacing.
+    """Return the indices in `b` of the texts that are also in `a`, ignoring case and spacing.
 
     >>> overlap(["A good  book"], ["a good book ", "another"])
     {0}
@@ -95,7 +95,7 @@ def _empty(splits: Splits) -> Iterator[Finding]:
 
 
 def _classes(splits: Splits) -> Iterator[Finding]:
-    """One class only, labels that occur once, imbalance: what train's labels look like."""
+    """Check the labels of train: a single class, labels that occur once, imbalance."""
     train = splits.get("train", ())
     counts = Counter(example.label for example in train)
     if len(counts) == 1:
@@ -183,7 +183,7 @@ def _probable_typo(rare: str, frequent: str, counts: Mapping[str, int]) -> bool:
 
 
 def _edits(a: str, b: str) -> int:
-    """Insertions, deletions, substitutions and swaps of neighbours that lead from `a` to `b`."""
+    """Return the edit distance from `a` to `b`, with swaps of adjacent characters."""
     before: list[int] = []
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
@@ -206,7 +206,7 @@ def _shared(splits: Splits) -> Iterator[Finding]:
                 SHARED,
                 f"{_of(len(shared), len(b), 'text')} in {other} also {stand} in {one} "
                 f"({_see([b[index].line for index in shared])} of {other}): "
-                f"accuracy on {other} flatters whoever {'learnt from' if one == 'train' else 'was chosen on'} {one}.",
+                f"accuracy on {other} flatters a model {'trained' if one == 'train' else 'selected'} on {one}.",
             )
 
 

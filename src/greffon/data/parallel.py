@@ -22,11 +22,11 @@ from greffon.data.corpora import column_pairs, find_files, line_pairs
 from greffon.data.tokenizer import Tokenizer
 
 AT_ONCE = 10_000
-"""Pairs encoded at a time: enough for all cores, little for the memory."""
+"""Number of pairs that are encoded at a time: enough for all cores, few enough for the memory."""
 
 
 class Side:
-    """One side of all pairs, flat: some bytes a token however many sentences there are."""
+    """One side of all pairs as one flat array, which needs a few bytes per token."""
 
     def __init__(self, rows: Iterable[Sequence[int]] = ()) -> None:
         self.tokens, self.offsets = array("i"), array("q", [0])
@@ -46,7 +46,7 @@ class Side:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each sentence."""
+        """Number of tokens of each sentence."""
         return np.diff(np.frombuffer(self.offsets, dtype=np.int64))
 
 
@@ -63,17 +63,17 @@ class Bitext:
 
     @property
     def sizes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens of each source and each target, with its end."""
+        """Number of tokens of each source and each target, with the end token."""
         return self.source.lengths + 1, self.target.lengths + 1
 
     def only(self, members: Iterable[int]) -> "Bitext":
-        """Make a bitext of some of the pairs."""
+        """Return a bitext of some of the pairs."""
         members = list(members)
         source, target = (Side(side[i].tolist() for i in members) for side in (self.source, self.target))
         return Bitext(source, target, self.digest)
 
     def at_most(self, tokens: int) -> "Bitext":
-        """Take pairs, spread evenly, until their targets fill the tokens."""
+        """Return evenly spaced pairs whose targets have at most this many tokens in all."""
         count = max(1, min(len(self), int(tokens / self.sizes[1].mean())))
         return self.only(np.unique(np.linspace(0, len(self) - 1, count).astype(int)).tolist())
 
@@ -83,7 +83,7 @@ class Bitext:
 
 
 def open_pairs(data: Data, tokenizer: Tokenizer, context: int, share: float, seed: int) -> tuple[Bitext, Bitext]:
-    """Read the pairs to train on, and those held out: the user's, or a share of the training pairs."""
+    """Return the training pairs and the validation pairs: those of the user, or a share of the training pairs."""
     whole = encode_pairs(training_pairs(data), tokenizer, context)
     if data.valid or data.valid_source:
         return whole, encode_pairs(valid_pairs(data), tokenizer, context, "the validation pairs")
@@ -94,12 +94,12 @@ def open_pairs(data: Data, tokenizer: Tokenizer, context: int, share: float, see
 
 
 def training_pairs(data: Data) -> Iterator[tuple[str, str]]:
-    """Read the pairs to train on."""
+    """Read the training pairs."""
     return _read(data.source, data.target, data.train, data)
 
 
 def valid_pairs(data: Data) -> Iterator[tuple[str, str]]:
-    """Read the pairs held out by the user; none, if there are no such files."""
+    """Read the validation pairs of the user; none if no files were given."""
     return _read(data.valid_source, data.valid_target, data.valid, data)
 
 
@@ -113,7 +113,7 @@ def _read(source: str, target: str, tables: Sequence[str], data: Data) -> Iterat
 def encode_pairs(
     pairs: Iterable[tuple[str, str]], tokenizer: Tokenizer, context: int, what: str = "the training pairs"
 ) -> Bitext:
-    """Encode pairs; a sentence and its end have to fit into the context."""
+    """Encode pairs; sentences are truncated so that they fit into the context with their end token."""
     seen = hashlib.sha256(tokenizer.digest.encode())
     source, target = Side(), Side()
     empty: list[int] = []

@@ -24,7 +24,7 @@ SUFFIXES = (*(suffix + packed for suffix in _LINE_SUFFIXES for packed in ("", ".
 
 
 def suffix_of(path: Path) -> str:
-    """The kind of a file, without the packing: ".csv" for "a.csv.gz"."""
+    """Return the suffix of a file without that of its compression: ".csv" for "a.csv.gz"."""
     known = [suffix for suffix in SUFFIXES if path.name.endswith(suffix)]
     if not known:
         raise UserError(f"{path}: unknown kind of file; rename it to end in one of {', '.join(SUFFIXES)}")
@@ -32,9 +32,9 @@ def suffix_of(path: Path) -> str:
 
 
 def rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[object]]]:
-    """The line and the wanted cells of each row, whatever the kind of table.
+    """Yield the line and the wanted cells of each row of a table.
 
-    `columns` names them by what they hold: `{"text": "avis"}` for `--text-column avis`.
+    `columns` maps the content of a column to its name: `{"text": "avis"}` for `--text-column avis`.
     """
     suffix = suffix_of(path)
     if suffix not in _TABLES:
@@ -69,13 +69,13 @@ def _csv_rows(path: Path, columns: Mapping[str, str], delimiter: str = ",") -> I
 
 
 class _Budget:
-    """How long one row of a table may be: quoted cells can span any number of lines."""
+    """Limit on the length of one row of a table: quoted cells can span any number of lines."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.left = path, LONGEST
 
     def spent(self, numbered: Iterator[tuple[int, str]]) -> Iterator[str]:
-        """Pass lines on, as long as the row that they belong to may go on."""
+        """Yield lines; raise a `UserError` when a row exceeds the limit."""
         for number, line in numbered:
             self.left -= len(line)
             if self.left < 0:
@@ -134,7 +134,7 @@ _TABLES: dict[str, Callable[[Path, Mapping[str, str]], Iterator[tuple[int, list[
 
 
 def _position(column: str, names: Sequence[str], where: str, what: str) -> int:
-    """The place of the column of texts, labels, … that must be there, and once."""
+    """Return the index of a column; raise a `UserError` unless it occurs exactly once."""
     if names.count(column) == 1:
         return names.index(column)
     if column in names:
@@ -152,13 +152,13 @@ def _position(column: str, names: Sequence[str], where: str, what: str) -> int:
 
 
 def lines(path: Path, ends: bool = False) -> Iterator[tuple[int, str]]:
-    r"""The numbered lines of a UTF-8 file. Only \n and \r\n end a line: U+2028 and its like are text."""
+    r"""Yield the numbered lines of a UTF-8 file. Only \n and \r\n end a line: U+2028 and similar are text."""
     with _opened(path) as stream:
         yield from stream_lines(stream, str(path), ends)
 
 
 def stream_lines(stream: BinaryIO, name: str, ends: bool = False) -> Iterator[tuple[int, str]]:
-    """The numbered lines of open bytes, which errors call by that name."""
+    """Yield the numbered lines of an open binary file; `name` appears in error messages."""
     number = 0
     while line := _next_line(stream, name, number + 1):
         number += 1
@@ -177,7 +177,7 @@ def stream_lines(stream: BinaryIO, name: str, ends: bool = False) -> Iterator[tu
 
 
 def _next_line(stream: BinaryIO, name: str, number: int) -> bytes:
-    """One line with its end, or nothing at the end of the file; never more than LONGEST."""
+    """Return one line with its line break, or nothing at the end of the file; at most LONGEST bytes."""
     try:
         line = stream.readline(LONGEST + 1)
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
@@ -191,7 +191,7 @@ def _next_line(stream: BinaryIO, name: str, number: int) -> bytes:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked."""
+    """Open a file for reading bytes, decompressed."""
     try:
         if path.suffix == ".gz":
             stream = cast(BinaryIO, gzip.open(path))  # noqa: SIM115 (closed below)

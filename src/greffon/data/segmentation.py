@@ -1,7 +1,7 @@
-"""Where words and sentences begin, told from token ids alone.
+"""Beginnings of words and sentences, found in token ids alone.
 
-Every question is answered by a table over the vocabulary, so that any stretch of a token store can be
-cut without going back to its text.
+All lookups are tables over the vocabulary, so that any part of a token store can be segmented without its
+text.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _ENDS = ".!?…"
 
 
 class Words:
-    """Which tokens belong to one word: whole-word masking, and vectors of words in context."""
+    """Words in token ids, for whole-word masking and for vectors of words in context."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         texts = _texts(tokenizer)
@@ -35,10 +35,10 @@ class Words:
 
 
 class Sentences:
-    """Where a document can be cut between two sentences.
+    """Places at which a document can be split between two sentences.
 
-    A simple rule: a sign that ends a sentence, then a space and something that can begin one; or a
-    new line. A dot after a single capital ("M. Hugo") ends nothing.
+    A sentence ends at a punctuation mark that is followed by a space and something that can begin a
+    sentence, or at a line break. A full stop after a single capital ("M. Hugo") does not end one.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -66,15 +66,15 @@ class Sentences:
 
 
 def _texts(tokenizer: Tokenizer) -> Sequence[str]:
-    """The text of each token; specials, which stand for none, are empty."""
+    """Return the text of each token; that of special tokens is empty."""
     return [tokenizer.piece(id) for id in range(tokenizer.size)]
 
 
 def _inside(character: str) -> bool:
-    """Whether a character, or a piece of one, can stand inside a word."""
+    """Return whether a character, or a part of one, can occur inside a word."""
     return character.isalnum() or character == "\N{REPLACEMENT CHARACTER}"
 
 
 def _can_begin(character: str) -> bool:
-    """Whether a sentence can begin with a character: a capital, a figure or an opening sign."""
+    """Return whether a sentence can begin with a character: a capital, a digit or an opening punctuation mark."""
     return character != "" and (character.isupper() or character.isdigit() or character in _OPENING)

@@ -1,7 +1,7 @@
 """Pairs of texts for next-sentence prediction, cut from the same windows that other objectives read.
 
 Each document in a window is cut between two of its sentences. Half of the pairs keep their second
-text; in the others its place is taken, to the same length, by text from another document.
+text; in the others it is replaced by text of the same length from another document.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from greffon.data.batching import Windows
 from greffon.data.segmentation import Sentences
 
 TRIES = 16
-"""Windows to look into for another document before a pair is given up."""
+"""Number of windows in which another document is searched before a pair is dropped."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two texts; `follows` is None where there is a first one only."""
+    """Two texts; `follows` is None if there is no second one."""
 
     first: np.ndarray
     second: np.ndarray
@@ -26,7 +26,7 @@ class Pair:
 
 
 class SentencePairs:
-    """The windows of a text as rows of pairs, a pair a document; foreign texts come from `elsewhere`."""
+    """The windows of a text as rows of pairs, one pair per document; texts of other documents come from `elsewhere`."""
 
     def __init__(
         self, windows: Windows, elsewhere: Windows, sentences: Sentences, specials: tuple[int, ...], seed: int
@@ -67,15 +67,15 @@ class SentencePairs:
         return tuple(pairs)
 
     def _texts(self, windows: Windows, place: int) -> list[tuple[int, np.ndarray]]:
-        """The documents in a window, without their start and end tokens."""
+        """Return the documents in a window, without their start and end tokens."""
         parts = windows.stream.fragments(place, windows.length)
         bare = [(document, tokens[~np.isin(tokens, self.specials)]) for document, tokens in parts]
         return [(document, tokens) for document, tokens in bare if len(tokens)]
 
     def _elsewhere(self, document: int, length: int, random: np.random.Generator) -> np.ndarray | None:
-        """Draw `length` tokens that begin a sentence of another document; fewer, if none has so many.
+        """Draw `length` tokens from the beginning of a sentence of another document; fewer if none is long enough.
 
-        A foreign text must not be known by its length, so long enough ones go first.
+        Texts that are long enough come first, so that a replaced text cannot be recognized by its length.
         """
         source = self.elsewhere
         own = document if source.stream.store is self.windows.stream.store else None

@@ -10,7 +10,7 @@ from greffon.core.rng import generator
 from greffon.data.corpora import Labelled, labelled, normal
 
 SHARE = 0.2
-"""What is held out of the training texts where no file is given."""
+"""Share of the training texts that is held out if there is no validation file."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labell
 def stratified(examples: Sequence[Labelled], share: float, name: str) -> tuple[list[Labelled], list[Labelled]]:
     """Hold out a share of each class; both parts keep the order of the file.
 
-    All copies of a text stand on one side: one held out would be known already.
+    All copies of a text are in the same part: otherwise a held-out text would be known from training.
     """
     copies: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
@@ -90,7 +90,7 @@ def stratified(examples: Sequence[Labelled], share: float, name: str) -> tuple[l
 
 
 def balanced_order(examples: Sequence[Labelled]) -> list[Labelled]:
-    """Order texts so that every beginning has the classes in their overall proportion."""
+    """Order texts so that the first n, for every n, have the classes in their overall proportion."""
     places = [
         ((rank + 0.5) / len(members), i) for members in _by_label(examples, "limit") for rank, i in enumerate(members)
     ]
@@ -98,7 +98,7 @@ def balanced_order(examples: Sequence[Labelled]) -> list[Labelled]:
 
 
 def _by_label(examples: Sequence[Labelled], name: str) -> list[list[int]]:
-    """Number the texts of each class, shuffled."""
+    """Return the indices of the texts of each class, shuffled."""
     groups: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
         groups.setdefault(example.label, []).append(i)

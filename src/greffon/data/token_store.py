@@ -1,8 +1,8 @@
 """A corpus as one flat file of token ids, memory-mapped; built once for each text and tokenizer.
 
-A store is a folder in the cache: `tokens.bin`, `offsets.npy` and `store.json`. It is written beside and
-moved into place whole, so what is there is complete, whoever else builds at the same time. It does not
-know windows or batches.
+A store is a folder in the cache: `tokens.bin`, `offsets.npy` and `store.json`. It is written under a temporary
+name and then renamed, so that a store in the cache is always complete, even if several processes build it at
+the same time. It does not know windows or batches.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def open_store(
     cache: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> TokenStore:
-    """Open the store of some text, building it if it is not in the cache; `progress` hears bytes of text."""
+    """Open the store of some text, or build it; `progress` is called with numbers of bytes of text."""
     files = find_files(sources)
     stores = (cache_folder() if cache is None else Path(cache)) / "stores"
     folder = stores / _key(files, tokenizer, text_column)
@@ -80,7 +80,7 @@ def open_store(
 
 
 def _key(files: Sequence[Path], tokenizer: Tokenizer, text_column: str) -> str:
-    """Name a store by what can be known without reading the text."""
+    """Return the key of a store, which depends only on what is known without reading the text."""
     try:
         found = [(str(path.resolve()), path.stat()) for path in files]
     except OSError as error:
@@ -91,7 +91,7 @@ def _key(files: Sequence[Path], tokenizer: Tokenizer, text_column: str) -> str:
 
 
 def _load(folder: Path) -> TokenStore | None:
-    """Open a store, or None if it is not there, torn, or of another format."""
+    """Open a store; return None if it is missing, damaged or of another format."""
     try:
         facts = json.loads((folder / "store.json").read_text(encoding="utf-8"))
         dtype, count = np.dtype(facts["dtype"]), int(facts["tokens"])
@@ -118,7 +118,7 @@ def _build(
     text_column: str,
     progress: Callable[[int], None],
 ) -> None:
-    """Write a store beside its place and move it there; whatever goes wrong, nothing is left behind."""
+    """Write a store under a temporary name and rename it; after an error nothing is left behind."""
     beside = _scratch(folder.parent)
     try:
         facts = _write(beside, documents(files, text_column), tokenizer, progress)
@@ -137,7 +137,7 @@ def _build(
 def _write(
     folder: Path, texts: Iterable[str], tokenizer: Tokenizer, progress: Callable[[int], None]
 ) -> dict[str, object]:
-    """Stream the texts into tokens.bin and offsets.npy; return the facts for store.json."""
+    """Write the texts to tokens.bin and offsets.npy; return the content of store.json."""
     dtype = np.dtype(np.uint16 if tokenizer.size <= 1 << 16 else np.uint32)
     digest = hashlib.sha256(tokenizer.digest.encode())
     offsets = array("q", [0])
@@ -169,7 +169,7 @@ def _write(
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Texts in lists of about BATCH characters: enough for all cores, little for the memory."""
+    """Yield texts in lists of about BATCH characters: enough for all cores, few enough for the memory."""
     batch: list[str] = []
     length = 0
     for text in texts:
@@ -188,7 +188,7 @@ def _sync(out: BinaryIO) -> None:
 
 
 def _publish(beside: Path, folder: Path) -> None:
-    """Move a finished store into place, unless another process was first with the same one."""
+    """Rename a finished store, unless another process has already built the same one."""
     for _ in range(3):
         try:
             beside.rename(folder)
@@ -206,14 +206,14 @@ def _publish(beside: Path, folder: Path) -> None:
 
 
 def _scratch(stores: Path) -> Path:
-    """A new folder that no reader looks at."""
+    """Create a temporary folder, which readers ignore."""
     path = stores / f"{_BUILDING}{os.getpid()}-{secrets.token_hex(4)}"
     path.mkdir()
     return path
 
 
 def _sweep(stores: Path) -> None:
-    """Remove what killed builds left behind; a live one has written lately."""
+    """Remove the temporary folders of killed builds, which have not been written to for long."""
     for path in stores.glob(f"{_BUILDING}*"):
         try:
             latest = max(part.stat().st_mtime for part in (path, *path.iterdir()))

@@ -24,7 +24,7 @@ from greffon.data.tokenizer_imported import MARK, Imported
 
 ROLES = ("pad", "start", "end", "cls", "sep", "mask")
 FILES = (HuggingFace.file_name, SentencePiece.file_name, Imported.file_name)
-"""Under which name a tokenizer stands in a folder."""
+"""File name of a tokenizer in a folder."""
 
 # The names by which other people's tokenizers call the six roles, the most specific first.
 _ROLE_NAMES = (
@@ -38,7 +38,7 @@ _ROLE_NAMES = (
 
 
 LARGEST = 1_000_000
-"""Tokens of a vocabulary at most; a larger number is a slip of the finger."""
+"""Largest vocabulary; a larger number is most likely a typing error."""
 
 
 class Tokenizer:
@@ -73,12 +73,12 @@ class Tokenizer:
 
     @property
     def lossless(self) -> bool:
-        """Whether it gives back texts as they were, rare characters and spaces included."""
+        """Whether decoding gives back every text exactly, rare characters and spaces included."""
         return all(self.decode(self.encode(text)) == text for text in ("Où ? Là.", " a  b\n", "☃ \U0001f389 ẞ"))
 
     @property
     def lowercase(self) -> bool:
-        """Whether it reads capitals as small letters."""
+        """Whether it converts text to lower case."""
         return self.encode("Été À Paris") == self.encode("été à paris")
 
     @property
@@ -87,12 +87,12 @@ class Tokenizer:
         return self._backend
 
     def _given(self, id: int) -> int:
-        """Take note of a role whose id is known beforehand."""
+        """Return the id of a special token that the backend defines."""
         self._names[id] = next(piece for piece, number in self._backend.pieces.items() if number == id)
         return id
 
     def _role(self, name: str, names: Sequence[str]) -> int:
-        """The id of one role; a vocabulary without it grows by one."""
+        """Return the id of one special token; a vocabulary without it grows by one."""
         pieces = self._backend.pieces
         known = [name for name in names if name in pieces]
         # A declared special goes first: in a corpus of web pages "<s>" can be an ordinary piece.
@@ -152,7 +152,7 @@ class Tokenizer:
 
     @classmethod
     def _from_bytes(cls, serialised: bytes) -> "Tokenizer":
-        """Tell the two forms apart by their first byte; the libraries' own errors become ours."""
+        """Read a tokenizer file of either format; errors of the libraries become a `UserError`."""
         remedy = "give a tokenizer.json, a SentencePiece .model, or train one with `greffon tokenizer`"
         if not serialised.strip():
             raise UserError(f"the tokenizer file is empty; {remedy}")
@@ -181,7 +181,7 @@ class Tokenizer:
         return Tokenizer._from_bytes, (self._backend.serialised,)
 
     def save(self, path: Path) -> Path:
-        """Write the tokenizer whole or not at all; into a folder under its usual name."""
+        """Write the tokenizer atomically; in a folder, under its usual name."""
         path = Path(path)
         if path.is_dir():
             path = path / self._backend.file_name
@@ -195,15 +195,15 @@ class Tokenizer:
         return path
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text; specials are neither added nor read."""
+        """Return the ids of a text; special tokens are neither added nor recognized."""
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, on all cores."""
+        """Return the ids of each text, on all cores."""
         return self._encode(texts, self._backend.encode_many)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of texts to translate into; only where a checkpoint reads and writes apart are they others."""
+        """Return the ids of target texts; they differ from `encode_many` only for checkpoints with two tokenizers."""
         return self._encode(texts, self._backend.encode_targets)
 
     def _encode(self, texts: Sequence[str], encode: Callable[[Sequence[str]], list[list[int]]]) -> list[list[int]]:
@@ -219,7 +219,7 @@ class Tokenizer:
         return encoded
 
     def _encode_apart(self, text: str, encode: Callable[[Sequence[str]], list[list[int]]]) -> list[int]:
-        """Encode a text in which a foreign tokenizer sees specials: their names are cut in two first."""
+        """Encode a text in which a foreign tokenizer would recognize special tokens: their names are split first."""
         names = "|".join(re.escape(self._names[id]) for id in self._reserved)
         cuts = [0, *(match.start() + 1 for match in re.finditer(names, text)), len(text)]
         parts = [text[begin:stop] for begin, stop in itertools.pairwise(cuts)]
@@ -240,26 +240,26 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids; specials are dropped, bytes that are no UTF-8 become U+FFFD."""
+        """Return the text of the ids; special tokens are dropped, invalid UTF-8 becomes U+FFFD."""
         return self._backend.decode([int(id) for id in ids if int(id) not in self._names])
 
     def text(self, ids: Iterable[int]) -> str:
-        """The text of a stretch out of a text: unlike `decode`, a space at its beginning stays with every tokenizer."""
+        """Return the text of ids from inside a text: unlike `decode`, it always keeps a space at the beginning."""
         return b"".join(self._bytes[int(id)] for id in ids).decode("utf-8", "replace")
 
     def piece(self, id: int) -> str:
-        """The text of one id; a special has none, and a piece of a character becomes U+FFFD."""
+        """Return the text of one id; that of a special token is empty, part of a character becomes U+FFFD."""
         return self._bytes[id].decode("utf-8", "replace")
 
     @property
     def names(self) -> list[str]:
-        """The name of each id as the tokenizer's own file has it, no two alike: for tools that take names."""
+        """The unique name of each id in the tokenizer's file, for libraries that take names."""
         known = {id: piece for piece, id in self._backend.pieces.items()} | self._names
         return [known.get(id, f"<unused {id}>") for id in range(self.size)]
 
     @property
     def ordinary(self) -> np.ndarray:
-        """The ids that stand for text."""
+        """The ids of tokens that are not special."""
         return np.flatnonzero(self.byte_lengths)
 
     def token(self, id: int) -> str:
@@ -270,7 +270,7 @@ class Tokenizer:
 
 
 def _reason(error: BaseException) -> str:
-    """Say what a library complained of."""
+    """Return the message of a library's error, shortened."""
     if not isinstance(error, Exception) and not is_panic(error):
         raise error
     return str(error).partition("\n")[0][:200]

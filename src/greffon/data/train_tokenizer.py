@@ -1,4 +1,4 @@
-"""From text files to a tokenizer: `greffon.tokenizer`."""
+"""Train a tokenizer on text files: `greffon.train_tokenizer`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +19,8 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Train a tokenizer on text files and save it at `out`.
 
-    With `lowercase` it reads everything in lower case: *Excellent* and *excellent* are one word, and what a model
-    writes through it is in lower case, too.
+    With `lowercase`, all text is converted to lower case, so that *Excellent* and *excellent* are one word; text
+    that a model generates is in lower case, too.
     """
     out = Path(out)
     if not texts:

@@ -1,4 +1,4 @@
-"""Multi-head attention, and the memory that lets a decoder read on without starting over."""
+"""Multi-head attention, and its cache of keys and values."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ _seen: ContextVar["dict[Attention, Tensor] | None"] = ContextVar("seen", default
 
 @contextmanager
 def watching() -> Iterator["dict[Attention, Tensor]"]:
-    """Note the weights (B, H, Q, K) of each attention that is computed meanwhile, in this thread alone."""
+    """Record the weights (B, H, Q, K) of each attention that is computed in the `with` block, in this thread only."""
     seen: dict[Attention, Tensor] = {}
     before = _seen.set(seen)
     try:
@@ -35,16 +35,16 @@ class KVCache:
         self.filled = 0
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Store what is new and return everything so far."""
+        """Add new keys and values, and return all so far."""
         start, self.filled = self.filled, self.filled + keys.shape[2]
         self.keys[:, :, start : self.filled] = keys
         self.values[:, :, start : self.filled] = values
         return self.keys[:, :, : self.filled], self.values[:, :, : self.filled]
 
     def take(self, rows: Tensor) -> None:
-        """Go on with some of the rows, or all, in another order; a row may be taken twice.
+        """Keep some of the rows, in any order; a row may be taken twice.
 
-        They move to and fro between the same buffers: fresh ones, at every token, would cost more than the copying.
+        They are copied between two buffers: allocating at every token would cost more than the copying.
         """
         spare = torch.empty_like(self.keys) if self._spare is None else self._spare
         for name in ("keys", "values"):
@@ -57,10 +57,10 @@ class KVCache:
 
 
 class Attention(nn.Module):
-    """softmax(QKᵀ / √D) V in several heads, between four linear maps.
+    """softmax(QKᵀ / √D) V in several heads, with four linear layers.
 
-    The three steps stand apart, so that a decoder can keep keys and values from one token to the
-    next: `queries`, `keys_values`, and `read`, which mixes the values.
+    `queries`, `keys_values` and `read` are separate methods, so that a decoder can keep keys and values from one
+    token to the next.
     """
 
     def __init__(self, hidden_size: int, heads: int, *, bias: bool) -> None:
@@ -72,22 +72,22 @@ class Attention(nn.Module):
         self.out = nn.Linear(hidden_size, hidden_size, bias=bias)
 
     def split(self, x: Tensor) -> Tensor:
-        """Cut the width into heads: (B, T, W) → (B, H, T, D)."""
+        """Split the features into heads: (B, T, W) → (B, H, T, D)."""
         rows, length, _ = x.shape
         return x.view(rows, length, self.heads, -1).transpose(1, 2)
 
     def queries(self, x: Tensor, rotation: Tensor | None) -> Tensor:
-        """Return what each position asks for: (B, H, T, D)."""
+        """Return the queries: (B, H, T, D)."""
         queries = self.split(self.query(x))
         return queries if rotation is None else rotate(queries, rotation)
 
     def keys_values(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return what each position offers, and what it hands over: (B, H, T, D) each."""
+        """Return the keys and the values: (B, H, T, D) each."""
         keys = self.split(self.key(x))
         return keys if rotation is None else rotate(keys, rotation), self.split(self.value(x))
 
     def read(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """Mix the values by how well keys answer queries; `causal` stands for the plain square mask."""
+        """Return the attention output; `causal` stands for the square mask, which then need not be given."""
         if (seen := _seen.get()) is not None:
             seen[self] = self.weights(queries, keys, square(queries.shape[2], device=keys.device) if causal else mask)
         # No dropout on the weights: it would rule out the fused kernel, and halve the speed on CPUs.
@@ -97,7 +97,7 @@ class Attention(nn.Module):
         return out
 
     def weights(self, queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the shares by which `read` mixes the values: (B, H, Q, K). Slower; for looking at."""
+        """Return the attention weights of `read`: (B, H, Q, K). Slower; for figures."""
         logits: Tensor = queries @ keys.mT / queries.shape[-1] ** 0.5
         if mask is not None:
             logits = logits.masked_fill(~mask, -torch.inf)
@@ -112,7 +112,7 @@ class Attention(nn.Module):
         causal: bool = False,
         memory: KVCache | None = None,
     ) -> Tensor:
-        """Attend from x to itself, and to what `memory` already holds."""
+        """Attend from x to itself, and to the cache."""
         keys, values = self.keys_values(x, rotation)
         if memory is not None:
             keys, values = memory.append(keys, values)

@@ -1,4 +1,4 @@
-"""One Transformer layer: attention, then a feed-forward network, each beside a residual path."""
+"""One Transformer layer: attention, then a feed-forward network, each with a residual connection."""
 
 from collections.abc import Callable
 
@@ -38,17 +38,17 @@ def make_norm(shape: Shape) -> nn.Module:
 
 
 def embedding_norm(shape: Shape) -> nn.Module:
-    """What stands between the embeddings and the first block."""
+    """Build the norm between the embeddings and the first block, if the shape has one."""
     return make_norm(shape) if shape.embedding_norm else nn.Identity()
 
 
 def final_norm(shape: Shape) -> nn.Module:
-    """Post-norm blocks end in a norm; a pre-norm stack needs one of its own."""
+    """Build the norm after the last block: post-norm blocks end in a norm, a pre-norm stack needs one."""
     return nn.Identity() if shape.norm_place == "post" else make_norm(shape)
 
 
 class FeedForward(nn.Module):
-    """Widen, bend, narrow; SwiGLU has a second widening that gates the first."""
+    """Two linear layers with an activation between them; in SwiGLU a third one gates the first."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -63,14 +63,14 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(shape.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map each position on its own: (B, T, W) → (B, T, W)."""
-        bent = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
-        out: Tensor = self.down(self.dropout(bent))
+        """Apply the layers to each position: (B, T, W) → (B, T, W)."""
+        inner = self.activation(self.up(x)) if self.gate is None else self.activation(self.gate(x)) * self.up(x)
+        out: Tensor = self.down(self.dropout(inner))
         return out
 
 
 class Block(nn.Module):
-    """Attention and feed-forward with residuals; the norm stands before each (pre) or after (post)."""
+    """Attention and feed-forward with residual connections; the norm is before each (pre) or after (post)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Block(nn.Module):
         self.dropout = Dropout(shape.dropout)
 
     def add_residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Add what the sublayer makes of x to x, with the norm in its place."""
+        """Add the output of a sublayer to its input, with the norm before or after."""
         out: Tensor
         if self.post_norm:
             out = norm(x + self.dropout(sublayer(x)))
@@ -92,13 +92,13 @@ class Block(nn.Module):
 
     @property
     def output_linears(self) -> list[nn.Linear]:
-        """The maps through which sublayers add to the residual path."""
+        """The linear layers whose output is added to the residual stream."""
         return [self.attention.out, self.feed_forward.down]
 
     def attend(
         self, x: Tensor, mask: Tensor | None, rotation: Tensor | None, causal: bool, memory: KVCache | None
     ) -> Tensor:
-        """Let each position read the others of its row."""
+        """Do the self-attention sublayer."""
 
         def read(states: Tensor) -> Tensor:
             mixed: Tensor = self.attention(states, mask, rotation, causal=causal, memory=memory)
@@ -121,10 +121,10 @@ class Block(nn.Module):
 
 
 class CrossBlock(Block):
-    """A block that also reads a source, between its own attention and the feed-forward network.
+    """A block with cross-attention to a source between self-attention and the feed-forward network.
 
-    Queries come from the target, keys and values from the source, without positions: so all rows
-    that read the same sentence, its beams, can stand side by side as queries of one row.
+    Queries come from the target, keys and values from the source, without positions. The beams of one sentence can
+    therefore be the queries of one row.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -134,11 +134,11 @@ class CrossBlock(Block):
 
     @property
     def output_linears(self) -> list[nn.Linear]:
-        """The maps through which sublayers add to the residual path."""
+        """The linear layers whose output is added to the residual stream."""
         return [*super().output_linears, self.cross.out]
 
     def read_source(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Do all that comes after `attend`: x is (N × beams, T, W), keys and values (N, H, S, D)."""
+        """Do cross-attention and feed-forward: x is (N × beams, T, W), keys and values are (N, H, S, D)."""
 
         def read(states: Tensor) -> Tensor:
             aside = states.reshape(len(keys), -1, states.shape[-1])  # (N, beams × T, W)

@@ -14,7 +14,7 @@ from greffon.nn.positions import make_positions
 
 
 class DecoderCache:
-    """What a decoder remembers of the tokens it has read: keys, values and document numbers."""
+    """The cache of a decoder: keys, values and document numbers of the tokens so far."""
 
     def __init__(self, layers: list[KVCache], document_ids: Tensor) -> None:
         self.layers = layers
@@ -24,11 +24,11 @@ class DecoderCache:
 
 @torch.no_grad()
 def initialise(module: nn.Module, small: bool) -> None:
-    """Give one module its first weights.
+    """Initialise the weights of one module.
 
-    Every map keeps the variance of what passes; the embedding is 1/√width because it is multiplied
-    by √width on its way in. Not multiplied, it starts small. So it does as the head's matrix too: the
-    last state still resembles its own token's embedding, and would predict that token again.
+    Linear layers keep the variance of their input. Embeddings that are multiplied by √width have a standard
+    deviation of 1/√width. They are `small` where they are not multiplied, and where the head is tied to them: the
+    last hidden state still resembles the embedding of its own token, and would predict that token again.
     """
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=module.in_features**-0.5)
@@ -40,7 +40,7 @@ def initialise(module: nn.Module, small: bool) -> None:
 
 @torch.no_grad()
 def quiet_residuals(blocks: nn.ModuleList) -> None:
-    """Let each of the sublayers that add to the residual path start that much quieter."""
+    """Scale the output layers of all N sublayers by 1/√N, so that their sum keeps its variance at the start."""
     for block in blocks:
         assert isinstance(block, Block)
         for last in block.output_linears:
@@ -48,7 +48,7 @@ def quiet_residuals(blocks: nn.ModuleList) -> None:
 
 
 class Body(nn.Module):
-    """Embedding (× √width), positions, a stack of blocks; what may see what is its children's choice."""
+    """Embedding (× √width), positions and a stack of blocks; subclasses choose the attention mask."""
 
     causal: bool
 
@@ -70,7 +70,7 @@ class Body(nn.Module):
     def token_embeddings(self, tokens: Tensor, perturbation: Tensor | None = None) -> Tensor:
         """Return the embeddings of tokens, × √width where the shape says so: (B, T) → (B, T, W).
 
-        `perturbation` moves them from where they are.
+        `perturbation` is added to them.
         """
         x: Tensor = self.embedding(tokens)
         if self.shape.scale_embeddings:
@@ -95,12 +95,12 @@ class Body(nn.Module):
         segments: Tensor | None = None,
         perturbation: Tensor | None = None,
     ) -> Tensor:
-        """Read whole rows: (B, T) → (B, T, W).
+        """Compute the hidden states of whole rows: (B, T) → (B, T, W).
 
         `document_ids` numbers the document of each token (`PADDING` for padding); without it each row
-        is one document. `positions` counts from the start of each document. `segments` tells the
-        two texts of a pair apart, where the body knows segments; without it all is the first one.
-        `perturbation` moves the embeddings (B, T, W).
+        is one document. `positions` counts from the start of each document. `segments` numbers the
+        two texts of a pair, 0 and 1, where the body has segments; the default is 0.
+        `perturbation` (B, T, W) is added to the embeddings.
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
@@ -116,18 +116,18 @@ class Body(nn.Module):
 
 
 class Encoder(Body):
-    """The body that looks both ways: each position sees its whole document."""
+    """The bidirectional body: each position attends to its whole document."""
 
     causal = False
 
 
 class Decoder(Body):
-    """The causal body: each position sees itself and what came before it."""
+    """The causal body: each position attends to itself and to earlier ones."""
 
     causal = True
 
     def new_cache(self, rows: int, length: int) -> DecoderCache:
-        """Make an empty memory for `length` tokens in each of `rows` rows."""
+        """Make an empty cache for `length` tokens in each of `rows` rows."""
         device = self.embedding.weight.device
         head_width = self.hidden_size // self.shape.heads
         layers = [KVCache(rows, self.shape.heads, length, head_width, device) for _ in self.blocks]
@@ -136,7 +136,7 @@ class Decoder(Body):
     def decode_step(
         self, tokens: Tensor, memory: DecoderCache, document_ids: Tensor | None, positions: Tensor
     ) -> Tensor:
-        """Read the next tokens (B, T) after all that `memory` holds, and remember them too.
+        """Compute the hidden states of the next tokens (B, T) after those in the cache, and add them to it.
 
         Without `document_ids` each row is one document, from its first token to its last.
         """

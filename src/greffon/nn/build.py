@@ -1,4 +1,4 @@
-"""From a recipe to a model: the one place where bodies and heads are put together."""
+"""Build the model of a recipe: the one place where bodies and heads are put together."""
 
 import torch
 
@@ -22,7 +22,7 @@ BODIES: dict[str, type[Body]] = {"decoder": Decoder, "encoder": Encoder}
 
 
 def vocabulary_head(body: Body | EncoderDecoder, recipe: Recipe) -> VocabularyHead:
-    """A head over the vocabulary; tied, the body's embedding is its matrix."""
+    """Build a vocabulary head, tied to the body's embedding if the shape says so."""
     shape = recipe.shape
     return VocabularyHead(
         body.hidden_size,
@@ -34,7 +34,7 @@ def vocabulary_head(body: Body | EncoderDecoder, recipe: Recipe) -> VocabularyHe
 
 
 def language_model(recipe: Recipe) -> Model:
-    """A body with a vocabulary head on it and, if it is masked, what it learns by beside that."""
+    """Build a body with a vocabulary head, and a masked one with the head of its auxiliary loss."""
     body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
     head, masking = vocabulary_head(body, recipe), recipe.masking
     if masking is not None and masking.next_sentence:
@@ -45,7 +45,7 @@ def language_model(recipe: Recipe) -> Model:
 
 
 def classifier(recipe: Recipe) -> Model:
-    """A body with a class head on it."""
+    """Build a body with a class head."""
     assert recipe.graft is not None
     body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
     graft = recipe.graft
@@ -62,7 +62,7 @@ def classifier(recipe: Recipe) -> Model:
 
 
 def translator(recipe: Recipe) -> Model:
-    """An encoder-decoder with a vocabulary head on it; tied, one matrix is embedding of both sides and head."""
+    """Build an encoder-decoder with a vocabulary head; tied, one matrix is the embedding of both sides and the head."""
     body = EncoderDecoder(recipe.shape, recipe.vocab_size)
     return Model(body, vocabulary_head(body, recipe))
 
@@ -74,7 +74,7 @@ def contrastive(recipe: Recipe) -> Model:
 
 
 def bare_body(recipe: Recipe) -> Model:
-    """A body that came without a head."""
+    """Build a body without a head."""
     return Model(BODIES[recipe.body](recipe.shape, recipe.vocab_size), NoHead())
 
 
@@ -89,7 +89,7 @@ MODELS = {
 
 
 def make_model(recipe: Recipe) -> Model:
-    """Build the model of a recipe with fresh weights, drawn from its seed."""
+    """Build the model of a recipe with new weights, drawn from its seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(recipe.training.seed, "weights"))
         return MODELS[recipe.objective](recipe)

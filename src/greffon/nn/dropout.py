@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 STEPS = 256
-"""Shares are rounded to this fraction; what is left is scaled by the share that was really kept."""
+"""Probabilities are rounded to multiples of 1 / STEPS; the scale matches the rounded one."""
 
 
 class _Keep(torch.autograd.Function):
-    """x × kept × scale; until the backward pass one byte a feature is remembered, not four."""
+    """x × kept × scale; one byte per feature is stored for the backward pass, not four."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
@@ -26,9 +26,9 @@ class _Keep(torch.autograd.Function):
 
 
 class Dropout(nn.Module):
-    """Hide a share of the features while the model trains, and scale the others up.
+    """Set a share of the features to zero during training, and scale the others up.
 
-    The draws come from the global generator, eight to a number; on other devices PyTorch's own is used.
+    On a CPU, each 64-bit number of the global generator gives eight draws; other devices use PyTorch's dropout.
     """
 
     def __init__(self, share: float) -> None:

@@ -1,6 +1,6 @@
-"""The encoder-decoder of "Attention is all you need": a source read both ways, a target that reads it.
+"""The encoder-decoder of "Attention is all you need".
 
-One embedding serves both sides (and the head, where it is tied): there is one vocabulary.
+One vocabulary and one embedding serve both sides, and the head where it is tied.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from greffon.nn.positions import make_positions
 
 @dataclass(frozen=True)
 class Source:
-    """What the target reads of its source: keys and values of each layer, and where they are real."""
+    """The encoded source: keys and values for the cross-attention of each layer, and the padding mask."""
 
     layers: list[tuple[Tensor, Tensor]]  # (N, H, S, D) each
     mask: Tensor | None  # (N, 1, 1, S); None: nothing is padding
@@ -31,7 +31,7 @@ class Source:
 
 
 class TargetCache:
-    """What is known while a target is written: its source, once a sentence, and each beam's own past."""
+    """The cache of decoding: the source of each sentence, and keys and values of each beam."""
 
     def __init__(self, source: Source, layers: list[KVCache]) -> None:
         self.source = source
@@ -39,18 +39,18 @@ class TargetCache:
         self.filled = 0
 
     def take_beams(self, rows: Tensor) -> None:
-        """Go on with other beams of the same sentences: the source stays where it is."""
+        """Keep other beams of the same sentences; the source does not change."""
         for layer in self.layers:
             layer.take(rows)
 
     def take_sentences(self, sentences: Tensor, rows: Tensor) -> None:
-        """Go on with some sentences and their rows of beams; the others leave."""
+        """Keep some of the sentences, and their rows of beams."""
         self.source = self.source.take(sentences)
         self.take_beams(rows)
 
 
 class TargetDecoder(nn.Module):
-    """The causal half: it sees what it has written so far, and the whole source."""
+    """The layers of the causal side, which attends to its own past and to the whole source."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -76,11 +76,11 @@ class EncoderDecoder(nn.Module):
 
     @property
     def embedding(self) -> nn.Embedding:
-        """The one embedding of both sides."""
+        """The shared embedding of both sides."""
         return self.encoder.embedding
 
     def encode(self, tokens: Tensor, document_ids: Tensor | None = None) -> Source:
-        """Read the source (N, S): keys and values of each layer of the target's side, computed once."""
+        """Encode the source (N, S), and compute the keys and values of each decoder layer once."""
         hidden = self.encoder(tokens, document_ids)
         layers = [block.cross.keys_values(hidden, None) for block in self._blocks]
         return Source(layers, None if document_ids is None else (document_ids != PADDING)[:, None, None, :])
@@ -96,10 +96,10 @@ class EncoderDecoder(nn.Module):
         return x, self.decoder.positions.rotation(positions)
 
     def forward(self, source: Tensor, target: Tensor, source_document_ids: Tensor | None = None) -> Tensor:
-        """Read whole pairs, padded on the right: (N, S) and (N, T) → (N, T, W).
+        """Compute the hidden states of whole targets: (N, S) and (N, T), padded on the right → (N, T, W).
 
-        `source_document_ids` says what is `PADDING` in the source; in the target no real position looks
-        to the right, where padding is.
+        `source_document_ids` marks the `PADDING` of the source. The target needs no mask for it: its padding is on
+        the right, where no real position attends.
         """
         read = self.encode(source, source_document_ids)
         x, rotation = self._embed(target, 0)
@@ -110,14 +110,14 @@ class EncoderDecoder(nn.Module):
         return out
 
     def new_cache(self, source: Source, beams: int, length: int) -> TargetCache:
-        """Make an empty memory for `beams` targets of up to `length` tokens for each sentence."""
+        """Make an empty cache for `beams` targets of up to `length` tokens for each sentence."""
         rows, heads = beams * len(source.layers[0][0]), self.shape.heads
         device = self.embedding.weight.device
         layers = [KVCache(rows, heads, length, self.hidden_size // heads, device) for _ in self._blocks]
         return TargetCache(source, layers)
 
     def decode_step(self, tokens: Tensor, memory: TargetCache) -> Tensor:
-        """Read the next token of each row (N × beams, 1) after all that `memory` holds, and remember it."""
+        """Compute the hidden state of the next token of each row (N × beams, 1), and add it to the cache."""
         x, rotation = self._embed(tokens, memory.filled)
         memory.filled += 1
         source = memory.source

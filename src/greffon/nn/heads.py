@@ -14,11 +14,11 @@ from greffon.nn.masks import PADDING
 from greffon.nn.quantize import FEW, Fp16Linear, Int8Linear, PrepackedLinear, can_prepack, can_use_fp16
 
 PANEL = 4096
-"""Tokens whose logits are computed at once where only the highest are asked for."""
+"""Tokens whose logits are computed at once where only the highest logits are needed."""
 
 
 class Transform(nn.Module):
-    """What BERT does before it reads off tokens: a map, a bend, a norm: (…, W) → (…, W)."""
+    """BERT's transform before the vocabulary: linear layer, activation, norm: (…, W) → (…, W)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class Transform(nn.Module):
 class VocabularyHead(nn.Module):
     """A score for each token of the vocabulary: (…, W) → (…, V).
 
-    Tied, it borrows the body's embedding as its matrix and has no parameter of its own:
-    `VocabularyHead(width, vocabulary, tied=body.embedding)`, unless a bias or a transform is asked for.
+    Tied to the body's embedding, it has no matrix of its own:
+    `VocabularyHead(hidden_size, vocab_size, tied=body.embedding)`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class VocabularyHead(nn.Module):
             nn.init.normal_(self.weight, std=hidden_size**-0.5)
 
     def prepack(self, *, panels: bool = False) -> None:
-        """Lay the matrix out for reading alone, where that makes it faster; in panels for `highest`."""
+        """Reorder the matrix in memory for inference, where that is faster; in panels for `highest`."""
         if can_prepack(self.weight) and panels:
             self.panels = [PrepackedLinear(*panel) for panel in self._cut()]
         elif can_prepack(self.weight):
@@ -71,25 +71,25 @@ class VocabularyHead(nn.Module):
             self.halved = Fp16Linear(self.weight, self.bias)
 
     def quantize_int8(self) -> None:
-        """Turn the matrix into 8-bit integers, in panels."""
+        """Quantize the matrix to 8-bit integers, in panels."""
         self.panels = [Int8Linear(*panel) for panel in self._cut()]
 
     def _cut(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Cut the matrix and its bias between tokens; on a GPU, which has no such cache, they stay whole."""
+        """Cut the matrix and its bias into panels of tokens that fit the cache; on a GPU they stay whole."""
         size = PANEL if self.weight.device.type == "cpu" else len(self.weight)
         weights = torch.split(self.weight, size)
         biases = [None] * len(weights) if self.bias is None else torch.split(self.bias, size)
         return list(zip(weights, biases, strict=True))
 
     def prepare(self, hidden: Tensor) -> Tensor:
-        """Return what the matrix is multiplied with."""
+        """Return the states that are multiplied with the matrix."""
         if self.transform is None:
             return hidden
         out: Tensor = self.transform(hidden)
         return out
 
     def _for_few(self, prepared: Tensor) -> Fp16Linear | None:
-        """Return what serves so few rows that reading the matrix is all the work."""
+        """Return the fp16 matrix for so few rows that reading the matrix is all the work."""
         return self.halved if prepared.ndim == 2 and len(prepared) <= FEW else None
 
     def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
@@ -104,7 +104,7 @@ class VocabularyHead(nn.Module):
         return F.linear(prepared, self.weight, self.bias)
 
     def _panels_for(self, prepared: Tensor) -> Sequence[Callable[[Tensor], Tensor]]:
-        """Return what computes the logits, some tokens at a time."""
+        """Return the functions that compute the logits, a panel of tokens each."""
         if (few := self._for_few(prepared)) is not None:
             return [few]
         return self.panels or [partial(F.linear, weight=weight, bias=bias) for weight, bias in self._cut()]
@@ -112,8 +112,8 @@ class VocabularyHead(nn.Module):
     def highest(self, hidden: Tensor, count: int, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor, Tensor]:
         """Return each row's highest logits and their tokens, (N, count) each, and the log of the sum over all, (N, 1).
 
-        Some tokens at a time: no row is ever whole, and what is computed stays in the cache. Those `banned` count in
-        the sum, and are the last to be among the highest.
+        Logits are computed a panel of tokens at a time, so that they stay in the cache. Tokens in `banned` count in
+        the sum, but not among the highest unless nothing else is left.
         """
         prepared = self.prepare(hidden)
         first, sums, values, tokens = 0, [], [], []
@@ -130,7 +130,7 @@ class VocabularyHead(nn.Module):
 
 
 def pool(hidden: Tensor, document_ids: Tensor | None, pooling: str) -> Tensor:
-    """Make one vector of each row's real tokens: (B, T, W) → (B, W), or (B, 2 W) for mean-max."""
+    """Pool the real tokens of each row into one vector: (B, T, W) → (B, W), or (B, 2 W) for mean-max."""
     if document_ids is None:
         document_ids = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
     real = document_ids != PADDING  # (B, T)
@@ -148,7 +148,7 @@ def pool(hidden: Tensor, document_ids: Tensor | None, pooling: str) -> Tensor:
 
 
 class PairHead(nn.Module):
-    """Whether the second text of a pair follows the first, from the state of its [CLS]: (P, W) → (P, 2)."""
+    """Predict whether the second text of a pair follows the first, from the state of its [CLS]: (P, W) → (P, 2)."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class PairHead(nn.Module):
 
 
 class GistHead(nn.Module):
-    """What stands in a text, from the mean of its states: (D, W) → (D, V), through the vocabulary's own matrix."""
+    """Predict the tokens of a text from the mean of its states, by the vocabulary's matrix: (D, W) → (D, V)."""
 
     def __init__(self, hidden_size: int, vocab_size: int) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class GistHead(nn.Module):
 
 
 class MaskedHead(nn.Module):
-    """The vocabulary head of a masked language model, and what it learns by beside it: pairs (BERT), or the gist."""
+    """The vocabulary head of a masked language model with the head of an auxiliary loss: pairs (BERT), or gist."""
 
     def __init__(self, vocabulary: VocabularyHead, pair: PairHead | None = None, gist: GistHead | None = None) -> None:
         super().__init__()
@@ -197,11 +197,11 @@ class MaskedHead(nn.Module):
 class ClassHead(nn.Module):
     """A score for each class from one vector a text: (B, T, W) → (B, C).
 
-    `last` reads each text's last real token, which in a causal body has seen all the others; `cls`
-    the first one, for bodies that look both ways; `mean` and `mean-max` read them all. Rows are
-    padded on the right; padding is never read. With `words`, the model hands it the token embeddings
-    beside the hidden states: a short way for what single words say, so that the body need not carry it.
-    With `inner`, the pooled features are mapped and bent before they are read, as BERT's pooler does.
+    `pooling` makes the vector: `last` takes each text's last real token, which in a causal body has seen all
+    others; `cls` the first one, for bidirectional bodies; `mean` and `mean-max` use all tokens. Rows are padded
+    on the right, and padding is ignored. With `concat_embeddings`, the model concatenates the token embeddings to
+    the hidden states, a short path for what single words say. With `pooler_activation`, a linear layer and an
+    activation follow the pooling, as in BERT's pooler.
     """
 
     ACTIVATIONS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {"tanh": torch.tanh, "relu": F.relu}
@@ -259,7 +259,7 @@ class ProjectionHead(nn.Module):
 
 
 class NoHead(nn.Module):
-    """Hidden states as they are: for a body that came without a head."""
+    """Return the hidden states unchanged: for a body that was imported without a head."""
 
     def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Return the hidden states."""

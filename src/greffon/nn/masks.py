@@ -16,7 +16,7 @@ PADDING = 0
 
 
 def square(queries: int, keys: int | None = None, device: torch.device | None = None) -> Tensor:
-    """Each position sees itself and what came before; with more keys, the queries are the last ones.
+    """Let each position see itself and what came before; with more keys, the queries are the last ones.
 
     >>> square(3).int().tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
@@ -27,7 +27,7 @@ def square(queries: int, keys: int | None = None, device: torch.device | None = 
 
 
 def same_document(queries: Tensor, keys: Tensor) -> Tensor:
-    """Who shares a document: (B, Q) and (B, K) document numbers → (B, 1, Q, K)."""
+    """Compare document numbers: (B, Q) and (B, K) → (B, 1, Q, K), True where they are equal."""
     return (queries.unsqueeze(-1) == keys.unsqueeze(-2)).unsqueeze(1)
 
 
@@ -35,13 +35,13 @@ def right_padded(document_ids: Tensor) -> bool:
     """Whether each row is one document with nothing but padding behind it.
 
     A causal body then needs no mask but the square one: nothing real looks to the right, where
-    padding is. What stands in the place of padding is another, and nobody reads it.
+    padding is. The states at padding differ then, and are not used.
     """
     return bool((document_ids <= 1).all() and (document_ids[:, 1:] <= document_ids[:, :-1]).all())
 
 
 def attention_mask(queries: Tensor, keys: Tensor, *, causal: bool) -> Tensor:
-    """The mask from (B, Q) queries to (B, K) keys, as (B, 1, Q, K) for all heads."""
+    """Make the mask from (B, Q) queries to (B, K) keys, as (B, 1, Q, K) for all heads."""
     mask = same_document(queries, keys)
     if causal:
         mask = mask & square(queries.shape[1], keys.shape[1], device=queries.device)

@@ -1,4 +1,4 @@
-"""A model is a body and a head, and visibly nothing more."""
+"""A model is a body and a head, and nothing more."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from greffon.nn.quantize import prepack_linears, quantize_linears_int8
 
 
 class Model(nn.Module):
-    """A body with a head on it: `Model(body, VocabularyHead(body.width, vocabulary))`."""
+    """A body with a head on it: `Model(body, VocabularyHead(body.hidden_size, vocab_size))`."""
 
     def __init__(self, body: Body | EncoderDecoder, head: nn.Module) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Model(nn.Module):
         positions: Tensor | None = None,
         perturbation: Tensor | None = None,
     ) -> Tensor:
-        """Return what the head makes of the hidden states: logits of tokens or of classes."""
+        """Return the head's logits, of tokens or of classes."""
         hidden = self.body(tokens, document_ids, positions, perturbation=perturbation)
         if getattr(self.head, "concat_embeddings", False):
             assert isinstance(self.body, Body)
@@ -38,22 +38,21 @@ class Model(nn.Module):
         return out
 
     def prepack(self) -> None:
-        """Lay the large maps out for reading token by token; afterwards the model is for reading alone."""
+        """Reorder large linear layers in memory for decoding token by token; afterwards the model cannot be trained."""
         prepack_linears(self)
         if isinstance(self.head, VocabularyHead):
-            self.head.prepack(
-                panels=isinstance(self.body, EncoderDecoder)
-            )  # a search asks for the highest tokens alone
+            # Beam search needs the highest logits only.
+            self.head.prepack(panels=isinstance(self.body, EncoderDecoder))
 
     def quantize_int8(self) -> None:
-        """Let the body and a vocabulary head compute in 8-bit integers; afterwards the model is for reading alone."""
+        """Quantize the body and a vocabulary head to 8-bit integers; afterwards the model cannot be trained."""
         quantize_linears_int8(self.body)
         if isinstance(self.head, VocabularyHead):
             self.head.quantize_int8()
 
 
 def compile_blocks(model: Model) -> None:
-    """Let every block be compiled when it is first used; names and weights stay as they are."""
+    """Compile every block at its first use; names and weights do not change."""
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler) is None:
         raise UserError(f"--compile needs a C++ compiler, and there is no {compiler}; install one, or leave it out")

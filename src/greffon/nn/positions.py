@@ -1,9 +1,8 @@
-"""Where a token stands: sinusoidal, learned and rotary positions, or none.
+"""Position encodings: sinusoidal, learned, rotary, or none.
 
 Each class offers the same two methods. `add` changes the embeddings before the first block
-(sinusoidal, learned); `rotation` gives the angles by which every attention layer turns its queries
-and keys (rotary). What a class does not use, it leaves alone. Positions are absolute integers and
-start at 0 with each document.
+(sinusoidal, learned); `rotation` gives the angles by which every attention layer rotates its queries
+and keys (rotary). Positions are absolute integers and start at 0 with each document.
 """
 
 import math
@@ -16,21 +15,21 @@ from greffon.core.config import Shape
 
 
 class NoPositions(nn.Module):
-    """Leave the embeddings alone: a causal body can still tell order from its mask."""
+    """No position encoding: a causal body can still infer order from its mask."""
 
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
         """Return the embeddings (B, T, W) with the positions (B, T) added."""
         return x
 
     def rotation(self, positions: Tensor) -> Tensor | None:
-        """Return the angles for queries and keys, where this encoding turns them."""
+        """Return the angles for queries and keys; None if they are not rotated."""
         return None
 
 
 class Sinusoidal(NoPositions):
     """Sines and cosines of geometrically spaced wavelengths ("Attention is all you need", 3.5).
 
-    They alternate, as in the paper; in `halves` all sines stand before all cosines, as in Marian.
+    They alternate, as in the paper; with `halves`, all sines come before all cosines, as in Marian.
     """
 
     def __init__(self, width: int, context: int, *, halves: bool = False) -> None:
@@ -42,7 +41,7 @@ class Sinusoidal(NoPositions):
     table: Tensor
 
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Add the table's rows; a longer text than any before grows the table."""
+        """Add the rows of the table, which grows with the longest text."""
         needed = int(positions.max()) + 1
         if needed > len(self.table):
             self.table = self.make(2 * needed, self.width).to(self.table.device)
@@ -50,9 +49,9 @@ class Sinusoidal(NoPositions):
 
 
 class Learned(NoPositions):
-    """A trained vector for each position up to the context; there is nothing beyond it.
+    """A trained vector for each position up to the context, which no text may exceed.
 
-    The first `offset` vectors stand for no position: RoBERTa counts from behind its padding id.
+    The first `offset` vectors are unused: RoBERTa's positions start after its padding id.
     """
 
     def __init__(self, width: int, context: int, offset: int = 0) -> None:
@@ -67,7 +66,7 @@ class Learned(NoPositions):
 
 
 class Rotary(NoPositions):
-    """Turn pairs of query and key features by an angle that grows with the position (RoFormer).
+    """Rotate pairs of query and key features by an angle that grows with the position (RoFormer).
 
     The product of a query and a key then depends on their distance alone.
     """
@@ -104,7 +103,7 @@ def sinusoid_halves(length: int, width: int) -> Tensor:
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """Turn features i and i + D/2 of x (B, H, T, D) by the angles of their position."""
+    """Rotate features i and i + D/2 of x (B, H, T, D) by the angles of their position."""
     cosines, sines = rotation  # (B, 1, T, D / 2) each
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cosines - second * sines, second * cosines + first * sines), dim=-1)

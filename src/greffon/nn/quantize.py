@@ -1,8 +1,8 @@
-"""Maps that no longer change, laid out in memory once or rounded: states then meet them fast.
+"""Linear layers for inference: prepacked, in half precision, or in 8-bit integers.
 
-PyTorch's own product lays the matrix out anew each time it is called; between a whole vocabulary and a few
-rows, that takes longer than the product. oneDNN, which comes with PyTorch for most CPUs, can do it beforehand.
-Where it is missing, and on other devices, a map stays as it is.
+PyTorch's matrix product reorders the matrix in memory at each call; for a whole vocabulary and a few rows, that
+takes longer than the product. oneDNN, which comes with PyTorch for most CPUs, can reorder it beforehand. Where it
+is missing, and on other devices, a layer stays as it is.
 """
 
 from collections.abc import Callable
@@ -11,24 +11,24 @@ import torch
 from torch import Tensor, nn
 
 ROWS = 64
-"""For how many rows at a time the layout is chosen; others are multiplied just as rightly."""
+"""Number of rows that the layout is optimised for; any number is computed correctly."""
 LARGE = 1 << 17
-"""Below so many numbers, the layout costs about as much as it saves."""
+"""Smallest matrix that is prepacked, in numbers: below, it costs about as much as it saves."""
 
 
 def _worth_it(weight: Tensor, least: int) -> bool:
-    """Whether a matrix is one of a CPU, in full precision, and has at least so many numbers."""
+    """Whether a matrix is on the CPU, in fp32, and has at least `least` numbers."""
     return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.numel() >= least
 
 
 def can_prepack(weight: Tensor) -> bool:
-    """Whether a matrix can be laid out beforehand here, and is worth it."""
+    """Whether a matrix can be prepacked here, and is large enough to gain from it."""
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return _worth_it(weight, LARGE) and available and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class PrepackedLinear(nn.Module):
-    """`nn.Linear` for reading alone: (…, W) → (…, V)."""
+    """A prepacked `nn.Linear` for inference: (…, W) → (…, V)."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
@@ -36,31 +36,31 @@ class PrepackedLinear(nn.Module):
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map states, as `F.linear` does."""
+        """Do what `F.linear` does."""
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.matrix, self.bias, "none", [], "")
         return out
 
 
 FEW = 4
-"""Rows up to which a large matrix costs its reading from memory, not the arithmetic."""
+"""Maximum number of rows for which reading a large matrix from memory costs more than the arithmetic."""
 VAST = 1 << 22
-"""Numbers of a matrix that no longer fits beside the rest in a core's cache."""
+"""Smallest matrix that is read in half precision, in numbers: it no longer fits a core's cache."""
 EXACT = 64
-"""Tokens whose logits are computed in full, the highest ones."""
+"""Number of highest logits that are computed again in full precision."""
 ENGINES = ("x86", "fbgemm")
-"""The parts of PyTorch that can compute with fewer bits as fast as their bytes come."""
+"""PyTorch's quantization engines with fast fp16 products."""
 
 
 def can_use_fp16(weight: Tensor) -> bool:
-    """Whether a matrix can be read in half precision here, and is worth it."""
+    """Whether a matrix can be read in half precision here, and is large enough to gain from it."""
     return _worth_it(weight, VAST) and torch.backends.quantized.engine in ENGINES
 
 
 class Fp16Linear(nn.Module):
-    """A vocabulary's matrix for a few rows: read in half precision, and in full where it matters.
+    """A vocabulary's matrix for a few rows: in half precision, with the highest logits in full precision.
 
-    Half the bytes are read in a fifth of the time. The highest logits are then computed from the matrix
-    itself; the others, too low to be drawn but for their sum, are off by a thousandth.
+    Half the bytes are read in a fifth of the time. The highest logits are then computed again from the fp32 matrix;
+    the others have an error of about a thousandth, and matter for their sum only.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -78,10 +78,10 @@ class Fp16Linear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """`nn.Linear` in 8-bit integers, for reading alone: (…, W) → (…, V).
+    """`nn.Linear` in 8-bit integers, for inference: (…, W) → (…, V).
 
-    Every row of the matrix has a scale of its own, and so has every state: no text depends on those beside it. The
-    matrix takes half the range, because CPUs without instructions made for this add two products in 16 bits.
+    Every row of the matrix and every state has its own scale, so that no text depends on others in its batch. The
+    matrix uses half the range, because CPUs without VNNI instructions add two products in 16 bits.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -91,7 +91,7 @@ class Int8Linear(nn.Module):
         self.bias = None if bias is None else bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map states, nearly as `F.linear` does."""
+        """Do approximately what `F.linear` does."""
         scales, whole = _quantized_rows(x.flatten(0, -2), 127)
         out: Tensor = torch._int_mm(whole, self.matrix).float().mul_(scales).mul_(self.scales.T)
         if self.bias is not None:
@@ -100,25 +100,25 @@ class Int8Linear(nn.Module):
 
 
 def _quantized_rows(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    """Write rows as whole numbers up to ± `largest`, each times a scale: (N, W) → (N, 1), (N, W)."""
+    """Quantize rows to integers up to ± `largest`, with a scale for each row: (N, W) → (N, 1), (N, W)."""
     scales = rows.abs().amax(dim=1, keepdim=True).clamp_(min=1e-30).div_(largest)
     return scales, (rows / scales).round_().to(torch.int8)
 
 
 def can_quantize_int8() -> bool:
-    """Whether PyTorch multiplies 8-bit integers here by oneDNN; without it, no machine is fast at it."""
+    """Whether PyTorch can multiply 8-bit integers by oneDNN here; without it, they are slower than fp32."""
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return available and hasattr(torch, "_int_mm")
 
 
 def prepack_linears(module: nn.Module) -> None:
-    """Lay out all large maps inside a module; it cannot be trained or saved afterwards."""
-    _replace_linears(module, lambda map: PrepackedLinear(map.weight, map.bias) if can_prepack(map.weight) else map)
+    """Prepack all large linear layers of a module; it cannot be trained or saved afterwards."""
+    _replace_linears(module, lambda old: PrepackedLinear(old.weight, old.bias) if can_prepack(old.weight) else old)
 
 
 def quantize_linears_int8(module: nn.Module) -> None:
-    """Turn all maps inside a module into 8-bit integers; it cannot be trained or saved afterwards."""
-    _replace_linears(module, lambda map: Int8Linear(map.weight, map.bias))
+    """Quantize all linear layers of a module to 8-bit integers; it cannot be trained or saved afterwards."""
+    _replace_linears(module, lambda old: Int8Linear(old.weight, old.bias))
 
 
 def _replace_linears(module: nn.Module, change: Callable[[nn.Linear], nn.Module]) -> None:

@@ -1,7 +1,7 @@
-"""Tensors of which each process holds a share (DTensor, from FSDP): made whole, and cut again.
+"""Gather and distribute sharded tensors (DTensor, from FSDP).
 
-A plain tensor passes through unchanged, so that whoever saves or loads need not know; nothing here
-imports torch.distributed unless there is something to cut.
+A plain tensor passes through unchanged, so that saving and loading need not tell them apart; nothing here
+imports torch.distributed unless there is a tensor to shard.
 """
 
 from typing import Any
@@ -10,14 +10,14 @@ from torch import Tensor
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Return all of a tensor; if it is cut, every process takes part and every process gets it."""
+    """Return the full tensor; if it is sharded, every process must call this and every process gets it."""
     gather = getattr(tensor, "full_tensor", None)
     made: Tensor = tensor if gather is None else gather()
     return made
 
 
 def gathered(tensor: Tensor) -> Tensor:
-    """Return all of a tensor for the one process that writes; the others take part, and keep nothing."""
+    """Return the full tensor to the main process; the others must call this too, and get an empty one."""
     mesh: Any = getattr(tensor, "device_mesh", None)
     if mesh is None:
         return tensor
@@ -26,9 +26,9 @@ def gathered(tensor: Tensor) -> Tensor:
 
 
 def cut_like(tensor: Tensor, model: Tensor) -> Tensor:
-    """Cut a tensor that every process holds whole, as another one of its shape is cut, on its device."""
+    """Shard a full tensor as `model` is sharded, on its device."""
     mesh: Any = getattr(model, "device_mesh", None)
-    if mesh is None or tensor.shape != model.shape:  # an optimizer's count of steps is never cut
+    if mesh is None or tensor.shape != model.shape:  # an optimizer's step count is not sharded
         return tensor.to(model.device)
     from torch.distributed.tensor import distribute_tensor
 

@@ -1,4 +1,4 @@
-"""What a model is shown at once, and what came of it."""
+"""Batches, and the score of a batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -22,11 +22,11 @@ class Pairs:
     """The pairs of texts in a batch, for next-sentence prediction."""
 
     segments: Tensor  # (B, T): 0 in the first text of a pair, 1 in the second
-    places: Tensor  # (P,): where each pair's [CLS] stands in the flattened rows
+    places: Tensor  # (P,): index of each pair's [CLS] in the flattened rows
     targets: Tensor  # (P,): 1 where the second text follows the first
 
     def part(self, rows: slice, length: int, idle: bool) -> "Pairs":
-        """Return the pairs of some rows, each of `length` tokens; none of them, for a process that idles."""
+        """Return the pairs of some rows of `length` tokens each; none, for a process without rows of its own."""
         begin, end = rows.start * length, rows.stop * length
         own = (self.places >= begin) & (self.places < end) & (not idle)
         return Pairs(self.segments[rows], self.places[own] - begin, self.targets[own])
@@ -47,24 +47,24 @@ class Batch:
 
     @property
     def num_positions(self) -> int:
-        """Positions that are computed."""
+        """Number of positions that are computed."""
         return self.tokens.numel()
 
     @property
     def padded(self) -> int:
-        """Positions that are padding."""
+        """Number of positions that are padding."""
         return 0 if self.document_ids is None else int((self.document_ids == PADDING).sum())
 
     @property
     def auxiliary_count(self) -> int:
-        """Targets of what is learnt beside: pairs, or else the real targets again."""
+        """Number of targets of an auxiliary loss: the pairs, or else the real targets."""
         return self.count if self.pairs is None else len(self.pairs.targets)
 
     def part(self, index: int, parts: int) -> Self:
-        """Return the rows of one of several processes, which share the batch out evenly.
+        """Return the rows of one of several processes, which divide the batch evenly.
 
-        One that is left without a row reads the first, in which nothing is to be predicted: it takes part
-        in a step, and changes nothing. Bytes are counted in the whole batch only.
+        A process without a row of its own gets the first one without targets: it takes part in the step, and
+        changes nothing. Bytes are counted in the whole batch only.
         """
         rows = len(self.tokens)
         first, last = rows * index // parts, rows * (index + 1) // parts
@@ -78,7 +78,7 @@ class Batch:
         return replace(self, **cut, count=int((cut["targets"] != IGNORE).sum()), bytes=0, pairs=pairs)
 
     def pieces(self, most: int) -> list[Self]:
-        """Cut the batch, between rows, into pieces of some `most` targets each. Bytes are counted in the whole only."""
+        """Cut the batch, between rows, into pieces of about `most` targets. Bytes are counted in the whole only."""
         number = min(len(self.tokens), -(-self.count // most))
         return [self] if number < 2 else [self.part(i, number) for i in range(number)]
 
@@ -98,7 +98,7 @@ def _on(device: torch.device, part: _Part) -> _Part:
 
 @dataclass(frozen=True)
 class Score:
-    """What an objective says of one batch: a loss summed over `count` real targets."""
+    """The score of one batch: a loss summed over `count` real targets, and an auxiliary loss if there is one."""
 
     loss: Tensor
     count: int
@@ -107,9 +107,9 @@ class Score:
 
 @dataclass(frozen=True)
 class AuxiliaryLoss:
-    """What is learnt beside the targets: a loss summed over `count` others, and how many were judged right.
+    """A loss besides the main one, summed over `count` targets of its own; `right` of them were predicted correctly.
 
-    `names` are those of the two losses, in metrics and to people.
+    `names` are the names of the main and of this loss in metrics.jsonl.
     """
 
     loss: Tensor
@@ -119,7 +119,7 @@ class AuxiliaryLoss:
 
 
 def pad(rows: Sequence[np.ndarray], padding: int, length: int | None = None) -> np.ndarray:
-    """Lay rows of unequal length side by side, padded on the right: (B, T) int64."""
+    """Stack rows of unequal length, padded on the right: (B, T) int64."""
     length = max(map(len, rows)) if length is None else length
     out = np.full((len(rows), length), padding, dtype=np.int64)
     for row, tokens in zip(out, rows, strict=True):

@@ -13,7 +13,7 @@ from greffon.objectives.lm_loss import vocabulary_loss
 
 @dataclass(frozen=True)
 class Causal:
-    """Packed windows in, next-token loss out. A document never sees, nor predicts, another one."""
+    """Batches of packed windows, and their next-token loss. No document attends to another one, or predicts it."""
 
     padding: int
     start: int
@@ -26,7 +26,7 @@ class Causal:
         tokens, targets = rows[:, :-1], rows[:, 1:].copy()
         lengths = [len(window) - 1 for window in windows]
         document_ids, positions = documents_of(tokens, lengths, self.start)
-        # A window's end has no next token, and the next document's start is not ours to guess.
+        # The end of a window has no next token, and the start of the next document is not predictable.
         targets[(document_ids == 0) | (targets == self.start)] = IGNORE
         real = targets[targets != IGNORE]
         return Batch(

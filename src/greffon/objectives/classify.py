@@ -1,4 +1,4 @@
-"""Text classification: one label a text."""
+"""Text classification: one label per text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from greffon.objectives.batch import Batch, Score, pad
 
 @dataclass(frozen=True)
 class Classify:
-    """Texts of token ids in, padded on the right; cross-entropy over the classes out.
+    """Batches of texts, padded on the right, and their cross-entropy over the classes.
 
-    With `adversarial`, training sees every text twice: as it is, and with its embeddings pushed, all of them
-    together so many lengths of one, to where they mislead the head most (Miyato et al., 2017). What holds
-    around a text is harder to learn by heart than the text.
+    With `adversarial_epsilon`, training is adversarial (Miyato et al., 2017): the loss is the mean over each text as
+    it is and with a perturbation of its embeddings along the gradient of the loss. The norm of the perturbation is
+    `adversarial_epsilon` times the mean norm of an embedding.
     """
 
     padding: int
     adversarial_epsilon: float = 0.0
 
     def batch(self, texts: Sequence[np.ndarray], labels: Sequence[int]) -> Batch:
-        """Lay texts and their classes side by side."""
+        """Build a batch from texts and their classes."""
         tokens = pad(texts, self.padding)
         lengths = np.array([len(text) for text in texts])
         document_ids = np.where(np.arange(tokens.shape[1]) < lengths[:, None], 1, PADDING)
@@ -42,19 +42,19 @@ class Classify:
         )
 
     def score(self, model: Model, batch: Batch) -> Score:
-        """Sum the loss over the texts of the batch; the mean of both, where they are seen twice."""
+        """Sum the loss over the texts of the batch."""
         if not (self.adversarial_epsilon and model.training):
             return Score(self._loss(model, batch), batch.count)
         body = model.body
         assert isinstance(body, Body)
         start = body.embedding.weight.new_zeros((*batch.tokens.shape, body.hidden_size)).requires_grad_()
         loss = self._loss(model, batch, start)
-        (uphill,) = torch.autograd.grad(loss, start, retain_graph=True)
-        steepness = uphill.flatten(1).norm(dim=1, keepdim=True).clamp(min=torch.finfo(uphill.dtype).tiny)  # (B, 1)
+        (gradient,) = torch.autograd.grad(loss, start, retain_graph=True)
+        norm = gradient.flatten(1).norm(dim=1, keepdim=True).clamp(min=torch.finfo(gradient.dtype).tiny)  # (B, 1)
         with torch.no_grad():
             lengths = body.token_embeddings(batch.tokens).norm(dim=-1, keepdim=True)  # (B, T, 1)
-        perturbation = uphill * (
-            self.adversarial_epsilon * pool(lengths, batch.document_ids, "mean") / steepness
+        perturbation = gradient * (
+            self.adversarial_epsilon * pool(lengths, batch.document_ids, "mean") / norm
         ).unsqueeze(-1)
         return Score((loss + self._loss(model, batch, perturbation)) / 2, batch.count)
 
@@ -63,7 +63,7 @@ class Classify:
         return F.cross_entropy(logits, batch.targets, reduction="sum")
 
 
-@torch.no_grad()  # not inference_mode: a model in shares gathers its weights into buffers that training uses again
+@torch.no_grad()  # not inference_mode: FSDP gathers weights into buffers that training uses again
 def class_probabilities(model: Model, batches: Sequence[Batch]) -> Tensor:
     """Return each text's probability of each class, batch after batch: (N, C)."""
     device = next(model.parameters()).device

@@ -1,4 +1,4 @@
-"""Rows of unlabelled text for the objectives that pretrain: what is trained on, what is held out."""
+"""Rows of unlabelled text for pretraining: to train on, and held out."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,16 +21,17 @@ from greffon.objectives.masked import Masked
 from greffon.objectives.protocol import Objective
 
 HELD_OUT_SHARE = 0.01
+"""Share of the documents that are held out where there is no validation text."""
 
 
 @dataclass(frozen=True)
 class Task(Generic[Row]):
-    """What a language model learns: how windows are cut into rows, and rows made into batches."""
+    """A pretraining task: how windows are cut into rows, and how rows become batches."""
 
     objective: Objective
-    cut: Callable[[Windows, Windows], Cut[Row]]  # the second: where text from elsewhere is taken from
-    batch: Callable[[list[Row], np.random.Generator], Batch]  # may draw, from a generator of its own
-    min_documents: int = 1  # how many a text to train on must have
+    cut: Callable[[Windows, Windows], Cut[Row]]  # the second: source of texts that do not follow
+    batch: Callable[[list[Row], np.random.Generator], Batch]  # may draw random numbers from the generator
+    min_documents: int = 1  # least number of documents in a text
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
     limit = max(1, training.eval_tokens // length // len(valids))
     return Corpus(
         Mixture(train, data.mix, training.seed) if data.mix else train[0],
-        # One held-out text beside each text to train on, or a single one for all.
+        # One held-out text for each text to train on, or a single one for all.
         [row for part, near in zip(held, windows, strict=False) for row in sample(task.cut(part, near), limit)],
         digest,
         f"text: {trained:,} documents, {sum(map(len, trains)):,} tokens to train on; "
@@ -104,20 +105,20 @@ def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray
 
 
 def causal(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:
-    """Packed windows over the text: what comes next?"""
+    """Make the task of next-token prediction over packed windows."""
     objective = Causal(tokenizer.pad, tokenizer.start, recipe.shape.context, tokenizer.byte_lengths)
     return Task(objective, lambda windows, _: windows, lambda rows, random: objective.batch(rows))
 
 
 def masked(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:
-    """Packed windows over the text: what was hidden?"""
+    """Make the task of masked language modelling over packed windows."""
     assert recipe.masking is not None
     objective = Masked.over(tokenizer, recipe.shape.context, recipe.masking)
     return Task(objective, lambda windows, _: windows, objective.batch)
 
 
 def masked_pairs(recipe: Recipe, tokenizer: Tokenizer) -> Task[tuple[Pair, ...]]:
-    """Pairs of texts, cut from the windows: what was hidden, and does the second follow the first?"""
+    """Make the task of masked language modelling and next-sentence prediction over pairs of texts."""
     assert recipe.masking is not None
     objective = Masked.over(tokenizer, recipe.shape.context, recipe.masking)
     sentences = Sentences(tokenizer)
@@ -153,7 +154,7 @@ def contrastive(recipe: Recipe, tokenizer: Tokenizer) -> Task[Views]:
 
 
 def task_of(recipe: Recipe, tokenizer: Tokenizer) -> Task[Any]:
-    """Look up what a pretraining recipe asks for."""
+    """Return the task of a pretraining recipe."""
     if recipe.contrast is not None:
         return contrastive(recipe, tokenizer)
     if recipe.masking is None:

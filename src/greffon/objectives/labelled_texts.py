@@ -19,17 +19,16 @@ SCORING_TOKENS = 8192
 class LabelledTexts:
     """Labelled texts as token ids, as much of each as the context holds.
 
-    A text is laid out as in pretraining: after the start token for a causal body (but not for a
-    checkpoint that knows texts without it), between [CLS] and
-    [SEP] for one that looks both ways.
+    A text has the special tokens of pretraining: the start token before it for a causal body (unless its tokenizer
+    does not use one), [CLS] and [SEP] around it for a bidirectional body.
     """
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.context = recipe.shape.context
-        both_ways = recipe.body == "encoder"
-        self.before = [tokenizer.cls] if both_ways else [tokenizer.start] * tokenizer.starts
-        self.after = [tokenizer.sep] if both_ways else []
+        bidirectional = recipe.body == "encoder"
+        self.before = [tokenizer.cls] if bidirectional else [tokenizer.start] * tokenizer.starts
+        self.after = [tokenizer.sep] if bidirectional else []
         self.room = self.context - len(self.before) - len(self.after)
         self.number = {label: i for i, label in enumerate(recipe.labels)}
         self.objective = Classify(tokenizer.pad, 0.0 if recipe.graft is None else recipe.graft.adversarial_epsilon)
@@ -42,7 +41,7 @@ class LabelledTexts:
         ]
 
     def lay_out(self, ids: Sequence[int]) -> np.ndarray:
-        """Put what the body expects before and after a text, of which as much is kept as there is room for."""
+        """Add the special tokens around a text, which is cut to the context."""
         # Where texts have no start, an empty one still needs a token.
         return np.array([*self.before, *ids[: self.room], *self.after] or [self.tokenizer.start])
 
@@ -51,7 +50,7 @@ class LabelledTexts:
         return self.objective.batch([ids for ids, _ in members], [label for _, label in members])
 
     def in_order(self, encoded: Sequence[tuple[np.ndarray, int]]) -> tuple[list[Batch], list[int]]:
-        """Batch encoded texts by length for scoring; also say which text stands where."""
+        """Batch encoded texts by length for scoring; also return the original index of each text."""
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0]))
         batches: list[list[int]] = [[]]
         for i in order:

@@ -1,4 +1,4 @@
-"""The loss of predicted tokens, which all language models share."""
+"""The cross-entropy over the vocabulary, which all language models share."""
 
 from torch import Tensor, nn
 

@@ -1,9 +1,9 @@
-"""The masked language model: guess the tokens that were hidden, from both sides (BERT).
+"""The masked language model: predict hidden tokens from both sides (BERT).
 
-Of the tokens chosen, 80 % are hidden behind [MASK], 10 % replaced by a random one and 10 % left as
-they are, so that a body cannot rely on [MASK] to know where it will be asked. With pairs of texts it
-also learns whether the second follows the first; with a gist head, to tell what is hidden in a text from the mean of
-all its states, which are then worth reading together.
+Of the chosen tokens, 80 % are replaced by [MASK], 10 % by a random token, and 10 % are left as they are, so
+that a body cannot rely on [MASK] to know which positions are predicted. There are two auxiliary losses: with
+pairs of texts, whether the second follows the first; with a gist head, the hidden tokens of a text, predicted
+from the mean of its states, which makes that mean a better embedding.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,7 @@ from greffon.objectives.batch import IGNORE, AuxiliaryLoss, Batch, Pairs, Score,
 from greffon.objectives.lm_loss import vocabulary_loss
 
 HIDDEN, REPLACED = 0.8, 0.1
+"""Shares of the chosen tokens that become [MASK], or a random token (Devlin et al., 2019)."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,14 @@ class Roles:
 
 @dataclass(frozen=True)
 class Masked:
-    """Packed windows, or rows of pairs, in; the loss of what was hidden out."""
+    """Batches of packed windows or of pairs, and the loss of their hidden tokens."""
 
     names: Roles
-    ordinary: np.ndarray  # the ids that stand for text
+    ordinary: np.ndarray  # ids of ordinary tokens
     byte_lengths: np.ndarray
     length: int
     rate: float
-    words: Words | None = None  # to choose whole words
+    words: Words | None = None  # for whole-word masking
 
     @classmethod
     def over(cls, tokenizer: Tokenizer, length: int, masking: Masking) -> "Masked":
@@ -83,7 +84,7 @@ class Masked:
                 tokens[row, begin:end], document_ids[row, begin:end] = ids, number
                 positions[row, begin:end] = np.arange(len(ids))
                 segments[row, middle:end] = 1
-                # A pair whose second text fell off the row's edge says nothing.
+                # A pair whose second text was cut off has no target.
                 if pair.follows is not None and middle < end:
                     places.append(row * self.length + begin)
                     targets.append(int(pair.follows))
@@ -103,7 +104,7 @@ class Masked:
         pairs: Pairs | None,
         random: np.random.Generator,
     ) -> Batch:
-        """Choose what to predict, and hide it."""
+        """Choose the targets, and hide them."""
         names = self.names
         special = np.isin(tokens, (names.pad, names.cls, names.sep)) | (document_ids == PADDING)
         chosen = self._choose(tokens, random) & ~special
@@ -124,31 +125,31 @@ class Masked:
         )
 
     def _choose(self, tokens: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Draw tokens, or whole words, at the rate asked for."""
+        """Draw tokens, or whole words, at the mask rate."""
         drawn: np.ndarray = random.random(tokens.shape) < self.rate
         if self.words is not None:
-            # Every piece of a word takes the lot of its first piece.
+            # Every token of a word shares the draw of its first token.
             columns = np.arange(tokens.shape[1])
             first = np.maximum.accumulate(np.where(self.words.begins(tokens), columns, 0), axis=1)
             drawn = np.take_along_axis(drawn, first, axis=1)
         return drawn
 
     def score(self, model: Model, batch: Batch) -> Score:
-        """Sum the loss over the hidden tokens, and that over the pairs, or of the gist, if there are any."""
+        """Sum the loss over the hidden tokens, and the auxiliary loss if there is one."""
         segments = None if batch.pairs is None else batch.pairs.segments
         hidden = model.body(batch.tokens, batch.document_ids, batch.positions, segments)
-        head, beside = model.head, None
+        head, auxiliary = model.head, None
         if isinstance(head, MaskedHead):
             if batch.pairs is not None and head.pair is not None:
-                beside = _pair_score(head.pair, hidden, batch.pairs)
+                auxiliary = _pair_score(head.pair, hidden, batch.pairs)
             elif head.gist is not None:
-                beside = _gist_score(head.gist, head.vocabulary.weight, hidden, batch)
+                auxiliary = _gist_score(head.gist, head.vocabulary.weight, hidden, batch)
             head = head.vocabulary
-        return Score(vocabulary_loss(head, hidden, batch), batch.count, beside)
+        return Score(vocabulary_loss(head, hidden, batch), batch.count, auxiliary)
 
 
 def _pair_score(head: PairHead, hidden: Tensor, pairs: Pairs) -> AuxiliaryLoss:
-    """Score which pairs belong together."""
+    """Sum the loss over the pairs."""
     logits = head(hidden.flatten(0, 1)[pairs.places])
     loss = F.cross_entropy(logits, pairs.targets, reduction="sum")
     right = int((logits.argmax(dim=-1) == pairs.targets).sum())
@@ -156,7 +157,7 @@ def _pair_score(head: PairHead, hidden: Tensor, pairs: Pairs) -> AuxiliaryLoss:
 
 
 def _gist_score(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> AuxiliaryLoss:
-    """Score how well each real target is told from the mean of its document's states."""
+    """Sum the loss of the real targets, predicted from the mean of their document's states."""
     document_ids = batch.document_ids
     assert document_ids is not None, "packed windows number their documents"
     rows = torch.arange(len(document_ids), device=document_ids.device).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""What the loop and the scorers need to know of an objective."""
+"""The interface of objectives for training and evaluation."""
 
 from typing import Protocol, runtime_checkable
 
@@ -9,7 +9,7 @@ from greffon.objectives.batch import Batch, Score
 
 
 class Objective(Protocol):
-    """What the loop needs to know of an objective."""
+    """An objective: it computes the loss of a batch."""
 
     def score(self, model: Model, batch: Batch) -> Score:
         """Sum the loss over the real targets of the batch."""

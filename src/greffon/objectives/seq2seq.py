@@ -1,4 +1,4 @@
-"""Translation: at each position of the target, predict its next token from the source and what came before."""
+"""Translation: predict each token of the target from the source and the tokens before it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class PairBatch(Batch):
-    """Targets with their sources beside them; the targets are the batch's tokens."""
+    """A batch of sources and targets; `tokens` are the targets."""
 
     source: Tensor  # (B, S)
     source_document_ids: Tensor | None  # (B, S), PADDING for padding; None: there is none
@@ -37,7 +37,7 @@ class PairBatch(Batch):
 
 @dataclass(frozen=True)
 class Seq2Seq:
-    """Pairs in, padded on the right; the loss of the targets out, smoothed while the model trains."""
+    """Batches of pairs, padded on the right, and the loss of the targets, with label smoothing during training."""
 
     padding: int
     start: int
@@ -46,7 +46,7 @@ class Seq2Seq:
     smoothing: float = 0.0
 
     def batch(self, pairs: Sequence[Pair]) -> PairBatch:
-        """Lay pairs side by side: `source </s>` → `<s> target`, which predicts `target </s>`."""
+        """Build a batch from pairs: `source </s>` → `<s> target`, which predicts `target </s>`."""
         source, source_document_ids = padded_sources([source for source, _ in pairs], self.end, self.padding)
         targets = pad([np.append(target, self.end) for _, target in pairs], IGNORE)
         tokens = np.full_like(targets, self.padding)
@@ -74,7 +74,7 @@ class Seq2Seq:
 
 
 def padded_sources(sources: Sequence[np.ndarray], end: int, padding: int) -> tuple[Tensor, Tensor | None]:
-    """Lay sources side by side, each with its end: (B, S) tokens, and what of them is padding."""
+    """Stack sources, each with its end token: (B, S) tokens, and document numbers if there is padding."""
     tokens = pad([np.append(source, end) for source in sources], padding)
     lengths = np.array([len(source) + 1 for source in sources])
     document_ids = np.where(np.arange(tokens.shape[1]) < lengths[:, None], 1, PADDING)

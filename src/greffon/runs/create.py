@@ -1,4 +1,4 @@
-"""Room for a new run: a directory of its own, and the old run in it kept until the new one has weights."""
+"""Make the directory of a new run; an old run in it is kept until the new one has weights."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from greffon.data.tokenizer import FILES as TOKENIZER_FILES
 from greffon.runs.run import WEIGHTS
 
 LAID_OUT_FIRST = (*TOKENIZER_FILES, "adapted")
-"""What a fine-tuning is given before its recipe."""
+"""Files of a fine-tuning that are written before its recipe."""
 
 
 @contextmanager
 def room_for(path: str | Path, force: bool) -> Iterator[Path]:
-    """Make room for a new run and keep others out of it; with `force`, an old one goes once the new one has weights.
+    """Make and lock the directory of a new run; with `force`, an old run is removed once the new one has weights.
 
-    A run that stopped before it had any weights is in nobody's way.
+    A run that stopped before it had any weights is replaced without `force`.
     """
     path = Path(path)
     whole = path.absolute()
@@ -32,7 +32,7 @@ def room_for(path: str | Path, force: bool) -> Iterator[Path]:
             try:
                 yield path
             except UserError:
-                if not (path / "metrics.jsonl").exists():  # refused before it began: nothing to go on with
+                if not (path / "metrics.jsonl").exists():  # refused before it began: nothing to resume
                     shutil.rmtree(path, ignore_errors=True)
                 raise
             return
@@ -55,7 +55,7 @@ def room_for(path: str | Path, force: bool) -> Iterator[Path]:
 
 
 def _end_replacement(path: Path, aside: Path) -> None:
-    """End a replacement that was killed half-way: the old run comes back unless the new one has weights."""
+    """Finish a replacement that was killed: the old run is restored unless the new one has weights."""
     if not aside.is_dir():
         return
     with sole_use(aside), sole_use(path) if path.is_dir() else nullcontext():

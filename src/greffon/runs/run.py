@@ -12,7 +12,7 @@
       snapshots/           weights of the last evaluations and their sha256, where they are averaged
       .lock                held by the process that trains
 
-The recipe is written before anything else. Every file is written beside and moved into place.
+The recipe is written before anything else. Every file is written under another name and then renamed.
 """
 
 import dataclasses
@@ -57,7 +57,7 @@ class Run:
 
     @classmethod
     def create(cls, path: str | Path, recipe: Recipe) -> "Run":
-        """Make the directory with its recipe and nothing else; `room_for` makes room first."""
+        """Make the directory with its recipe and nothing else; `room_for` checks and locks it first."""
         run = cls(Path(path), recipe)
         try:
             run.path.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ class Run:
 
     @classmethod
     def open(cls, path: "str | Path | Run") -> "Run":
-        """Open a run directory, or say why it is none."""
+        """Open a run directory, or raise an error that says why it is not one."""
         if isinstance(path, Run):
             return path
         path = Path(path)
@@ -90,13 +90,13 @@ class Run:
         return self.path.resolve().name
 
     def save_recipe(self, recipe: Recipe) -> None:
-        """Write the recipe, now or again with what has become known."""
+        """Write the recipe."""
         self.recipe = recipe
         write_json(self.path / "recipe.json", {"format": FORMAT, **dataclasses.asdict(recipe)})
 
     @property
     def finished(self) -> bool:
-        """Whether training has come to its end."""
+        """Whether training is finished."""
         return (self.path / "finished").is_file()
 
     def sweep(self) -> None:
@@ -105,11 +105,11 @@ class Run:
             sweep(folder)
 
     def mark_finished(self) -> None:
-        """Say that training has come to its end."""
+        """Mark the training as finished."""
         write_atomically(self.path / "finished", b"")
 
     def reopen(self, recipe: Recipe) -> None:
-        """Let a finished run go on under a new recipe, with new patience if it had run out."""
+        """Prepare a finished run for resuming with a new recipe; the count of its patience starts again."""
         self._checkpoints.update_state(stale=0)
         self.save_recipe(recipe)
         (self.path / "finished").unlink(missing_ok=True)
@@ -133,7 +133,7 @@ class Run:
     def adopt(self, tokenizer: Tokenizer) -> None:
         """Store the tokenizer, and its size and identity in the recipe.
 
-        A model that goes on from another keeps the vocabulary it has, in which some ids may be unused.
+        A model that starts from another keeps its vocabulary size, of which some ids may be unused.
         """
         tokenizer.save(self.path)
         vocabulary = self.recipe.vocab_size if self.recipe.origin else tokenizer.size
@@ -165,7 +165,7 @@ class Run:
     def save_model(self, model: nn.Module, scores: Mapping[str, float]) -> None:
         """Save the weights as the run's model, with the scores they reached.
 
-        While weights are replaced, the manifest vouches for the old and for the new ones, so that a
+        While weights are replaced, the manifest has the sha256 of the old and of the new ones, so that a
         crash at any moment leaves weights that can be checked.
         """
         content = save(tensors_of(model))
@@ -199,8 +199,8 @@ class Run:
         return model.eval()
 
     def _checked_weights(self) -> dict[str, Tensor]:
-        """Read the weights that the manifest vouches for."""
-        for _ in range(3):  # a training may replace both files just now
+        """Read the weights, after checking their sha256 against the manifest."""
+        for _ in range(3):  # a training may be replacing both files
             manifest = self._manifest()
             known = {_digest(manifest), _digest(manifest.get("next"))} - {None}
             found = sha256(self.path / WEIGHTS)
@@ -230,7 +230,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long it has been trained."""
+        """Seconds of training so far."""
         return max((entry.get("seconds", 0.0) for entry in self.metrics()), default=0.0)
 
     def forget_after(self, step: int) -> None:

@@ -1,4 +1,4 @@
-"""Named tensors: a model's, and a file's."""
+"""Tensors by name: of a model, and of a safetensors file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from greffon.nn.sharding import cut_like, gathered
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """Name the parameters once each: a tied matrix belongs to the body."""
+    """Return the parameters by name; a tied matrix appears once, in the body."""
     return {name: gathered(p.detach()).contiguous() for name, p in model.named_parameters()}
 
 
@@ -38,7 +38,7 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
 
 
 def load_tensors(path: Path, digest: str | None) -> dict[str, Tensor]:
-    """Read a safetensors file whose sha256 is known."""
+    """Read a safetensors file, after checking its sha256 if it is known."""
     try:
         if digest is not None and sha256(path) != digest:
             raise UserError(f"{path} is damaged: its sha256 is not the one recorded; restore it from a copy")

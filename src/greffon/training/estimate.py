@@ -1,4 +1,4 @@
-"""What a run will cost here: the memory it needs, and the minutes, by a few real steps."""
+"""Estimate the cost of a run on this machine: memory by its shape, minutes by timing a few real steps."""
 
 import os
 import platform
@@ -18,12 +18,13 @@ from greffon.training.loop import fit
 from greffon.training.optim import make_optimizers
 
 CALIBRATION_SECONDS = 4.0
+"""Time spent on trial steps: enough for a median, short for a person who waits."""
 
 
 def check_memory(recipe: Recipe, copies: int = 1) -> None:
     """Refuse what cannot fit into this machine's memory, before anything is allocated.
 
-    `copies`: of the weights, where several processes share a machine.
+    `copies` is the number of processes on this machine that hold all weights.
     """
     shape, rows = recipe.shape, recipe.training.batch_size
     if recipe.objective == "seq2seq":
@@ -45,7 +46,7 @@ def check_memory(recipe: Recipe, copies: int = 1) -> None:
 
 
 def calibrated(recipe: Recipe, job: Job, group: ProcessGroup = SINGLE_PROCESS) -> Recipe:
-    """Time a few real steps on a throw-away model; turn minutes into steps."""
+    """Time a few real steps on a temporary model; turn minutes into steps."""
     model = make_model(recipe)
     group.to_device(model)
     trial = replace(recipe.training, steps=1_000_000)
@@ -83,7 +84,7 @@ def calibrated(recipe: Recipe, job: Job, group: ProcessGroup = SINGLE_PROCESS) -
 
 
 def cost_line(recipe: Recipe, done: int = 0) -> str:
-    """Say in one line what the run, or what is left of it, costs on this machine."""
+    """Describe the cost of the run, or of the rest of it, on this machine in one line."""
     cost, training = recipe.cost, recipe.training
     evaluations = -(-training.steps // training.eval_interval) - -(-done // training.eval_interval) + 1
     steps = training.steps - done

@@ -6,27 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import (
-    FREE,
-    Data,
-    Finetuning,
-    Graft,
-    Labels,
-    Launch,
-    Recipe,
-    Shape,
-    Training,
-    check_names,
-    override,
-    part,
-    refuse_conflicts,
-    refuse_pair_settings,
-    takes,
-)
+from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
 from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
 from greffon.core.presets import PRESETS
+from greffon.core.settings import Finetuning, Labels, Launch, part, refuse_conflicts, takes
 from greffon.data.lint import Finding, lint
 from greffon.data.splits import Splits, load_splits
 from greffon.runs.run import Run
@@ -52,12 +37,13 @@ def finetune(
 ) -> Run:
     """Graft a class head on a run's body, train it on labelled texts, and return the new Run.
 
-    `settings` are the fields of `Labels`, `Finetuning`, `Launch`, `Graft`, `Shape` (dropout and context) and
-    `Training` in `greffon.core.config`, under the names of the command line's options. `freeze` trains the head
-    alone; `gradual_unfreezing` unfreezes one more layer with each epoch, from the top; `adapt` first continues
-    pretraining on the training texts.
+    `settings` are the fields of `Labels`, `Finetuning` and `Launch` in `greffon.core.settings`, and of `Graft`, `Shape`
+    (dropout and context) and `Training` in `greffon.core.config`, under the names of the command line's options.
+    `freeze` trains the head alone; `gradual_unfreezing` unfreezes one more layer with each epoch, from the top;
+    `adapt` first continues pretraining on the training texts.
     """
     check_names(settings, Labels, Finetuning, Launch, Graft, Shape, Training)
+    settings = {name: value for name, value in settings.items() if value is not None}
     launch, settings = part(Launch(), settings)
     labels, settings = part(Labels(), settings)
     tuning, settings = part(Finetuning(), settings)
@@ -144,17 +130,13 @@ def graft_recipe(
     settings: Mapping[str, Any],
 ) -> Recipe:
     """Describe a fine-tuning of a run's body; with `scratch`, of a new body of the same shape."""
-    base = source.recipe
-    if base.objective == "classify":
-        came = "import the checkpoint of its body alone" if base.imported else "fine-tune the run that it came from"
-        raise UserError(f"{source.path} is a classifier; {came}")
-    if base.objective == "seq2seq":
-        raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
+    _check_body_fits(source)
     if not 1 <= epochs <= MOST_EPOCHS:
         raise UserError(f"epochs is {epochs}; choose a number from 1 to {MOST_EPOCHS:,}")
     check_names(settings, Graft, Shape, Training)
     refuse_conflicts({**settings, "gradual_unfreezing": gradual_unfreezing})
     refuse_pair_settings(settings)
+    base = source.recipe
     found = PRESETS[base.preset]()
     form = {name: value for name, value in settings.items() if name in FREE}
     fixed = [name for name in settings if hasattr(base.shape, name) and name not in form]
@@ -189,8 +171,18 @@ def graft_recipe(
     )
 
 
+def _check_body_fits(source: Run) -> None:
+    """Refuse a run whose body cannot be fine-tuned."""
+    recipe = source.recipe
+    if recipe.objective == "classify":
+        came = "import the checkpoint of its body alone" if recipe.imported else "fine-tune the run that it came from"
+        raise UserError(f"{source.path} is a classifier; {came}")
+    if recipe.objective == "seq2seq":
+        raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
+
+
 def _pooling(base: Recipe) -> str | None:
-    """Say what a head reads of a body, where the preset's choice is not meant for it: the mean, if that was taught."""
+    """Return the pooling that suits how a body was pretrained, or None for the preset's."""
     if base.contrast is not None or (base.masking is not None and base.masking.gist):
         return "mean"
     return "cls" if base.body == "encoder" else None

@@ -1,4 +1,4 @@
-"""What a recipe means for the loop: the batches of each step, and how held-out data is scored."""
+"""From a recipe to what the loop needs: the batches of each step, and the scores of held-out data."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,35 +25,33 @@ from greffon.objectives.protocol import Objective
 from greffon.objectives.seq2seq import Seq2Seq
 
 FEW_PAIRS = 0.2
-
-
+"""A smaller share of documents with two sentences is warned of: most rows would teach nothing about pairs."""
 FEW_HELD_OUT = 30
-
-
+"""Fewer held-out pairs are warned of: the standard error of their accuracy is 9 points or more."""
 PAIR_TRIAL_ROWS = 64
-"""Rows in which a text must show pairs of both kinds before training on them begins."""
+"""Rows at the start of the text that must contain pairs of both kinds."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """All that training needs beside the model."""
+    """All that training needs besides the model."""
 
     objective: Objective
     batches: Callable[[int], Sequence[Batch]]  # the batches of a step
     evaluate: Callable[[Model], dict[str, float]]
-    selection_key: Callable[[Mapping[str, float]], tuple[float, ...]]  # which scores are best: the highest
+    selection_key: Callable[[Mapping[str, float]], tuple[float, ...]]  # the scores with the highest key are the best
     digest: str  # the identity of the data
     summary: str  # one line about the data
-    epoch: int = 0  # steps of one pass over the data, where training is counted in passes
+    epoch: int = 0  # steps of one epoch, where training is counted in epochs
 
 
 def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
-    """Prefer the lowest held-out loss of tokens: pairs are too few to choose anything by."""
+    """Prefer the lowest held-out loss of tokens; pairs are too few to choose by."""
     return (-scores["loss"],)
 
 
 def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
-    """Rows of text step by step, with some documents held out."""
+    """Make the job of pretraining: rows of text step by step, with some documents held out."""
     training, task = recipe.training, task_of(recipe, tokenizer)
     if recipe.origin:  # weights that know pairs may go on without any
         task = replace(task, min_documents=1)
@@ -89,7 +87,7 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
 
 
 def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
-    """Refuse text in which no pairs are found, and tell where they are few."""
+    """Refuse text without pairs of sentences, and warn of few."""
     found = [pair.follows for row in corpus.train.rows(0, PAIR_TRIAL_ROWS) for pair in row]
     share = sum(follows is not None for follows in found) / max(1, len(found))
     where = ", ".join(recipe.data.train)
@@ -115,7 +113,7 @@ def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
 
 
 def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
-    """Length-bucketed batches of labelled texts, pass after pass."""
+    """Make the job of classification: batches of labelled texts of similar length, epoch after epoch."""
     training, splits = recipe.training, load_splits(recipe.data)
     texts = LabelledTexts(recipe, tokenizer)
     train = texts.encode(splits.train)
@@ -158,12 +156,12 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
 
 
 def steps_of_epoch(texts: int, training: Training) -> int:
-    """Count the steps of one pass over the texts."""
+    """Count the steps of one epoch."""
     return -(-texts // (training.batch_size * training.gradient_accumulation))
 
 
 def seq2seq(recipe: Recipe, tokenizer: Tokenizer) -> Job:
-    """Batches of pairs by tokens, similar in length on both sides, pass after pass."""
+    """Make the job of translation: batches of pairs, similar in length on both sides, epoch after epoch."""
     training = recipe.training
     objective = Seq2Seq(tokenizer.pad, tokenizer.start, tokenizer.end, tokenizer.byte_lengths, training.label_smoothing)
     pairs, held = open_pairs(recipe.data, tokenizer, recipe.shape.context, HELD_OUT_SHARE, training.seed)
@@ -198,7 +196,7 @@ def seq2seq(recipe: Recipe, tokenizer: Tokenizer) -> Job:
 def score_pairs(
     recipe: Recipe, tokenizer: Tokenizer, objective: Seq2Seq, pairs: Bitext
 ) -> Callable[[Model], dict[str, float]]:
-    """Make the function that scores a model on held-out pairs: their loss, and BLEU where that chooses."""
+    """Make the function that scores a model on held-out pairs: loss, and BLEU if it chooses the best weights."""
     parts = pair_buckets(*pairs.sizes, tokens=SCORING_TOKENS, seed=0, pass_=0)
     held = [objective.batch(pairs.pairs(members)) for members in parts]
     sources, targets = zip(*pairs.pairs(range(len(pairs))), strict=True)

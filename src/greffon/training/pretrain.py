@@ -12,27 +12,20 @@ import numpy as np
 
 from greffon.core.config import (
     BodyKind,
-    Budget,
     Contrast,
-    Corpus,
-    Launch,
     Masking,
-    Pairs,
     PretrainingObjective,
     Recipe,
     Shape,
-    Start,
     Training,
     check_names,
     option,
     override,
-    part,
-    refuse_conflicts,
-    takes,
 )
 from greffon.core.errors import UserError
 from greffon.core.locks import sole_use
 from greffon.core.rng import generator
+from greffon.core.settings import Budget, Corpus, Launch, Pairs, Start, part, refuse_conflicts, takes
 from greffon.data.corpora import find_files
 from greffon.data.sentence_pairs import Pair
 from greffon.data.spans import Views
@@ -83,7 +76,7 @@ def pretrain(
     """Pretrain a body on text files and return its Run.
 
     `settings` are the fields of `Start`, `Corpus`, `Pairs`, `Budget`, `Launch`, `Masking`, `Contrast`, `Shape` and
-    `Training` in `greffon.core.config`, under the names of the command line's options:
+    `Training` in `greffon.core.settings` and `greffon.core.config`, under the names of the command line's options:
     `pretrain(["texts/"], out="runs/body", steps=1000, layers=6, dropout=0.1)`.
 
     Give one of `steps`, `tokens` and `minutes` (10 minutes by default). `init_from` is a run whose weights,
@@ -240,7 +233,12 @@ def _vocab_size(start: Start, base: Foundation) -> int:
 
 def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) -> Masking | None:
     """Read the settings of a masked language model; another objective has none."""
-    given = {f.name: settings[f.name] for f in fields(Masking) if settings.get(f.name)}
+    # False is what a flag is without having been given.
+    given = {
+        f.name: settings[f.name]
+        for f in fields(Masking)
+        if settings.get(f.name) is not None and settings[f.name] is not False
+    }
     if objective != "masked":
         if given:
             raise UserError(f"{option(next(iter(given)))} belongs to --objective masked, not to {objective}")

@@ -8,24 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import (
-    FREE,
-    Contrast,
-    Corpus,
-    Data,
-    Pairs,
-    Recipe,
-    Shape,
-    Start,
-    Training,
-    option,
-    override,
-    refuse_pair_settings,
-)
+from greffon.core.config import FREE, Contrast, Data, Recipe, Shape, Training, option, override, refuse_pair_settings
 from greffon.core.errors import UserError
 from greffon.core.presets import DEFAULTS, Preset
 from greffon.core.presets import preset as preset_of
 from greffon.core.rng import generator
+from greffon.core.settings import Corpus, Pairs, Start
 from greffon.data.corpora import column_pairs, find_files, line_pairs
 from greffon.objectives.seq2seq import PairBatch, Seq2Seq
 from greffon.runs.run import Run

@@ -1,4 +1,4 @@
-"""Copy a body from one model to another, loudly: what does not find its place is named."""
+"""Copy a body from one model to another; every parameter that does not fit is named."""
 
 from dataclasses import dataclass
 
@@ -21,15 +21,15 @@ class Transfer:
 
     def __str__(self) -> str:
         if self.head_copied and not self.head:
-            return f"body: {self.body:,} parameters copied, which the head borrows"
+            return f"body: {self.body:,} parameters copied; head: tied to them"
         head = "copied" if self.head_copied else "new"
         return f"body: {self.body:,} parameters copied; head: {head}, {self.head:,}"
 
 
 def transfer(model: Model, source: Run, *, head: bool) -> Transfer:
-    """Copy the body of a run, and its head if asked, into a model of the same form.
+    """Copy the body of a run, and its head if asked, into a model of the same shape.
 
-    Every parameter must find its place by name and shape; one that does not is an error.
+    A parameter without a counterpart of the same name and shape is an error.
     """
     given = {name: p.detach() for name, p in source.load_model().named_parameters()}
     wanted = {name: p for name, p in model.named_parameters() if head or not name.startswith("head.")}
@@ -58,7 +58,7 @@ def transfer(model: Model, source: Run, *, head: bool) -> Transfer:
 
 @dataclass(frozen=True)
 class SideTransfer:
-    """What the two sides of a translator took from other runs, and what of each is new."""
+    """Parameters of an encoder-decoder by part: copied from other runs, or new."""
 
     copied: dict[str, int]
     new: dict[str, int]
@@ -75,11 +75,11 @@ class SideTransfer:
 
 
 def transfer_sides(model: Model, tokenizer: Tokenizer, encoder: Run | None, decoder: Run | None) -> SideTransfer:
-    """Copy the bodies of runs into the sides of a translator, by name and shape.
+    """Copy the bodies of runs into the encoder and the decoder of a translator, by name and shape.
 
-    The one embedding comes from the encoder's run where there is one, else from the decoder's; a head
-    of its own from the decoder's. What reads across is always new. All that a run's body holds must
-    find its place.
+    The shared embedding comes from the encoder's run if there is one, else from the decoder's; an untied head
+    comes from the decoder's. Cross-attention is always new. A parameter of a run's body that does not fit is
+    an error.
     """
     wanted = dict(model.named_parameters())
     taken: dict[str, tuple[Run, Tensor]] = {}
@@ -118,7 +118,7 @@ def transfer_sides(model: Model, tokenizer: Tokenizer, encoder: Run | None, deco
 
 
 def _side(name: str) -> str:
-    """Say to which part of a translator a parameter belongs."""
+    """Return the part of a translator that a parameter belongs to."""
     if ".embedding." in name:
         return "embedding"
     if ".cross" in name:

@@ -236,7 +236,7 @@ def test_a_damaged_checkpoint_leaves_nothing_behind(folder: Path, tmp_path: Path
     for name, wrong, told in (
         ("hidden_size", 48, r"word_embeddings\.weight is .* by config\.json"),
         ("vocab_size", 7, "says vocab_size 7"),
-        ("num_attention_heads", 5, r"config\.json: width .* 5 heads"),
+        ("num_attention_heads", 5, r"config\.json: hidden_size .* 5 heads"),
     ):
         (source / "config.json").write_text(json.dumps(json.loads(config) | {name: wrong}))
         with pytest.raises(UserError, match=told):
@@ -245,7 +245,7 @@ def test_a_damaged_checkpoint_leaves_nothing_behind(folder: Path, tmp_path: Path
     tensors = load_file(source / "model.safetensors")
     tensors["bert.embeddings.LayerNorm.bias"][0] = float("nan")
     save_file(tensors, source / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"LayerNorm\.bias holds numbers that are none"):
+    with pytest.raises(UserError, match=r"LayerNorm\.bias holds NaN or infinite numbers"):
         greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
     (source / "model.safetensors").write_bytes(whole)
     (source / "vocab.txt").unlink()

@@ -32,7 +32,7 @@ _HEADS = {
 
 
 def model_card(run: Run, architecture: str, name: str, loading: Sequence[str] = ()) -> str:
-    """Write the card of a run; only figures that were measured stand in it."""
+    """Return the model card of a run; it contains measured scores only."""
     recipe = run.recipe
     lines = [
         "---",
@@ -65,7 +65,7 @@ def _section(title: str, body: Iterator[str]) -> list[str]:
 
 
 def _data(run: Run) -> Iterator[str]:
-    """Name the files, not where they lie on somebody's disk."""
+    """List the files by name, without their directories."""
     data = run.recipe.data
     named = {
         "train": (*data.train, data.source, data.target),
@@ -87,7 +87,7 @@ def _data(run: Run) -> Iterator[str]:
 
 
 def _origins(recipe: Recipe) -> Iterator[str]:
-    """Tell from which runs the weights came."""
+    """Name the runs that the weights come from."""
     for path in (recipe.origin, recipe.encoder_origin, recipe.decoder_origin):
         if path:
             there = (Path(path) / "recipe.json").is_file()
@@ -98,14 +98,14 @@ def _origins(recipe: Recipe) -> Iterator[str]:
 def _recipe(recipe: Recipe) -> Iterator[str]:
     shape, training = recipe.shape, recipe.training
     yield (
-        f"- body: {recipe.body}, {shape.layers} layers, width {shape.hidden_size}, {shape.heads} heads, "
+        f"- body: {recipe.body}, {shape.layers} layers, hidden size {shape.hidden_size}, {shape.heads} heads, "
         f"feed-forward {shape.intermediate_size} ({shape.activation}), {shape.norm_place}-norm, "
         f"{shape.positions} positions"
     )
     yield f"- context: {shape.context} tokens; vocabulary: {recipe.vocab_size:,} tokens"
     if not recipe.imported:
         yield (
-            f"- training: {training.steps:,} steps, {training.optimizer}, rate {training.learning_rate:g}, "
+            f"- training: {training.steps:,} steps, {training.optimizer}, learning rate {training.learning_rate:g}, "
             f"dropout {shape.dropout:g}, seed {training.seed}"
         )
 

@@ -1,4 +1,4 @@
-"""A checkpoint directory of theirs: its configuration and its tensors. Pickle is never read."""
+"""Read a Hugging Face checkpoint: its configuration and its tensors. Pickle files are never read."""
 
 import re
 from pathlib import Path
@@ -14,12 +14,12 @@ from greffon.runs.run import read_json
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "README.md")
-"""What a download fetches: nothing that would have to be unpickled or run."""
+"""Files to download: none that would have to be unpickled or executed."""
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 
 def locate(source: str | Path) -> Path:
-    """Return the directory of a checkpoint; `hf:owner/name` is fetched first, only because the user wrote it."""
+    """Return the directory of a checkpoint; `hf:owner/name` is downloaded first."""
     if not str(source).startswith("hf:"):
         path = Path(source).expanduser()
         if not path.is_dir():
@@ -47,7 +47,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path, config: dict[str, Any], prefix: str) -> dict[str, Tensor]:
-    """Read all tensors under the names of today: of one safetensors file, or of several with an index."""
+    """Read all tensors, under their current names, from one safetensors file or from several with an index."""
     if (path / INDEX).is_file():
         named = read_json(path / INDEX).get("weight_map", {})
         files = [path / name for name in sorted({*map(str, named.values())})]
@@ -81,7 +81,7 @@ def _no_weights(path: Path, config: dict[str, Any]) -> str:
 
 
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Name a body that was saved without its head as one that was saved with it."""
+    """Add the prefix of the body to tensors that were saved without a head."""
     if any(name.startswith(prefix) for name in tensors):
         return tensors
     heads = ("cls.", "lm_head.", "classifier.", "score.", "vocab_", "pre_classifier.", "final_logits_bias")
@@ -94,7 +94,7 @@ ALIASES = {
     "model.encoder.embed_tokens.weight": "model.shared.weight",
     "model.decoder.embed_tokens.weight": "model.shared.weight",
 }
-"""Tied tensors that are kept under one name or the other."""
+"""Tied tensors, which may be stored under either name."""
 
 
 def _today(name: str) -> str:
@@ -110,7 +110,7 @@ _UNUSED_HEAD = re.compile(r"pooler\.|^cls\.|^lm_head\.|^vocab_|^classifier\.|^pr
 
 
 def left_over(names: set[str], where: Path) -> list[str]:
-    """Name the tensors of a head that is not used; one of an unknown kind is an error."""
+    """Return the names of tensors of an unused head; raise a `UserError` for unknown tensors."""
     rest = sorted(name for name in names if not _WITHOUT_A_PLACE.search(name))
     unknown = [name for name in rest if not _UNUSED_HEAD.search(name)]
     if unknown:

@@ -1,4 +1,4 @@
-"""A Run as a checkpoint that `transformers` loads."""
+"""Export a run as a checkpoint that `transformers` loads."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from greffon.runs.tensors import tensors_of
 
 
 def to_huggingface(run: Run, out: Path) -> Path:
-    """Write config.json, safetensors, tokenizer files and a model card, where a family fits exactly."""
+    """Write config.json, safetensors, tokenizer files and a model card, if the model fits a family exactly."""
     recipe, tokenizer = run.recipe, run.tokenizer
     family = fitting_family(recipe)
     problems = misfits(family, recipe, tokenizer)
@@ -49,7 +49,7 @@ def to_huggingface(run: Run, out: Path) -> Path:
 
 
 def _generation(run: Run, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Let their `generate` end where ours does, and write no token that ours never writes."""
+    """Return a generation config with which `transformers` ends a text and bans tokens as `greffon.generate` does."""
     vocabulary, context = run.recipe.vocab_size, run.recipe.shape.context
     roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
     banned = sorted(roles | {*range(tokenizer.size, vocabulary)})

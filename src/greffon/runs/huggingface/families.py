@@ -22,14 +22,14 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-"""What they call the activations that we have."""
+"""Names of our activations in config.json."""
 
 THEIR_ACTIVATION = {"gelu": "gelu", "gelu-tanh": "gelu_new", "relu": "relu", "silu": "silu"}
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of checkpoint: how its configuration names things, and what is the same in all of them."""
+    """A kind of checkpoint: the names in its configuration, and the settings that all its models share."""
 
     kind: str
     title: str
@@ -44,7 +44,7 @@ class Family:
     prefix: str  # of the body's tensors
 
     def architecture(self, use: str) -> str:
-        """Name their class for a use."""
+        """Return the `transformers` class for an objective."""
         return next(name for name, known in self.architectures.items() if known == use)
 
 
@@ -159,7 +159,7 @@ MARIAN = Family(
 
 FAMILIES = {family.kind: family for family in (BERT, ROBERTA, DISTILBERT, GPT2, MARIAN)}
 MODEL_TYPES = {**FAMILIES, "camembert": ROBERTA, "xlm-roberta": ROBERTA}
-"""What `model_type` says, and the family that it is."""
+"""The family of each `model_type`."""
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "roberta": {"hidden_act": "gelu", "hidden_dropout_prob": 0.1, "layer_norm_eps": 1e-12, "type_vocab_size": 2},
@@ -168,14 +168,14 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "marian": {"activation_function": "gelu", "dropout": 0.1, "scale_embedding": False},
 }
 _DEFAULTS["bert"] = _DEFAULTS["roberta"]
-"""What an older config.json may leave out."""
+"""Settings that an older config.json may lack, with their defaults."""
 
 
 # -- reading -----------------------------------------------------------------------------------
 
 
 def family_of(config: Mapping[str, Any], where: str) -> Family:
-    """Tell the family of a checkpoint from its configuration, and refuse what it has and we have not."""
+    """Return the family of a checkpoint; raise a `UserError` for settings that are not supported."""
     named = config.get("model_type")
     if named not in MODEL_TYPES:
         raise UserError(f"{where}: model_type {named!r} is not supported; known are {', '.join(MODEL_TYPES)}")
@@ -198,7 +198,7 @@ def family_of(config: Mapping[str, Any], where: str) -> Family:
 
 
 def use_of(family: Family, config: Mapping[str, Any], where: str) -> str:
-    """Say what the head of a checkpoint is for."""
+    """Return the objective of the head of a checkpoint."""
     named = (config.get("architectures") or [None])[0]
     if named not in family.architectures:
         raise UserError(
@@ -262,7 +262,7 @@ def graft_of(family: Family, config: Mapping[str, Any]) -> Graft:
 
 
 def fitting_family(recipe: Recipe) -> Family:
-    """Name the family that a body could be of."""
+    """Return the family that matches a body."""
     if recipe.body == "encoder-decoder":
         return MARIAN
     if recipe.body == "decoder":
@@ -273,7 +273,7 @@ def fitting_family(recipe: Recipe) -> Family:
 
 
 def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer) -> list[str]:
-    """Name the parts of a model that the family does not have; empty: it fits exactly."""
+    """Return the settings of a model that the family does not have; none if it fits exactly."""
     shape, found = recipe.shape, []
     fixed = dict(family.fixed)
     if recipe.objective in ("masked", "causal", "seq2seq"):
@@ -305,7 +305,7 @@ def _told(value: Any) -> str:
 
 
 def config_of(family: Family, recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Write the configuration of a model that fits a family."""
+    """Return the config.json of a model that fits a family."""
     shape = recipe.shape
     pairs = recipe.masking is not None and recipe.masking.next_sentence
     config: dict[str, Any] = {
@@ -341,5 +341,5 @@ def config_of(family: Family, recipe: Recipe, tokenizer: Tokenizer) -> dict[str,
 
 
 def masking_of(use: str) -> Masking | None:
-    """Describe what a masked model of theirs was asked for."""
+    """Return the masking settings of an imported masked model."""
     return {"masked": Masking(), "pairs": Masking(next_sentence=True)}.get(use)

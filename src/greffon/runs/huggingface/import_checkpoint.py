@@ -1,4 +1,4 @@
-"""A checkpoint of theirs becomes a Run: `greffon.import_checkpoint`."""
+"""Import a Hugging Face checkpoint as a run: `greffon.import_checkpoint`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from greffon.runs.run import Run
 from greffon.runs.tensors import fill
 
 CARD = "card.md"
-"""Where a run keeps the model card of the checkpoint that it was read from."""
+"""File in the run with the model card of the checkpoint."""
 BODIES: dict[str, BodyKind] = {"gpt2": "decoder", "marian": "encoder-decoder"}
 OBJECTIVES: dict[str, Objective] = {
     "masked": "masked",
@@ -93,7 +93,7 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
 
 
 def _check_tensors(model: Model, found: Mapping[str, Tensor], names: Mapping[str, str], path: Path) -> None:
-    """Refuse what config.json does not describe, and what is no number, under the checkpoint's own names."""
+    """Raise a `UserError` for tensors of the wrong shape or with numbers that are not finite."""
     for name, p in model.named_parameters():
         tensor, theirs = found.get(name), names.get(name, name)
         if tensor is not None and tensor.shape != p.shape:
@@ -102,10 +102,10 @@ def _check_tensors(model: Model, found: Mapping[str, Tensor], names: Mapping[str
                 "restore the files that belong together"
             )
         if tensor is not None and not bool(tensor.isfinite().all()):
-            raise UserError(f"{path}: {theirs} holds numbers that are none (NaN or infinite); fetch the weights again")
+            raise UserError(f"{path}: {theirs} holds NaN or infinite numbers; download the weights again")
 
 
 def _embedding(family: Family) -> str:
-    """Name the tensor that tells how many tokens a model knows."""
+    """Return the name of the embedding tensor."""
     names = {"gpt2": "transformer.wte.weight", "marian": "model.shared.weight"}
     return names.get(family.kind, f"{family.prefix}embeddings.word_embeddings.weight")

@@ -1,4 +1,4 @@
-"""A classifier or an encoder as an ONNX graph, with its tokenizer beside it."""
+"""Export a classifier or an encoder as an ONNX graph, with its tokenizer."""
 
 import io
 import warnings
@@ -19,14 +19,14 @@ OPSET = 18
 
 
 def to_onnx(run: Run, out: Path) -> Path:
-    """Write model.onnx: token ids and a mask in, logits of classes or hidden states out."""
+    """Write model.onnx: from token ids and an attention mask to class logits or hidden states."""
     recipe, tokenizer = run.recipe, run.tokenizer
     if recipe.objective != "classify" and recipe.body != "encoder":
         raise UserError(f"{run.path} is a {recipe.objective} run; only classifiers and encoders are exported to ONNX")
     check_tokenizer(tokenizer)
     model = run.load_model()
     classifies = recipe.objective == "classify"
-    # A document number of 1 is real and 0 is padding: their mask is ours.
+    # In document_ids 1 is text and 0 is padding, as in their attention mask.
     rows = (torch.full((2, 4), tokenizer.cls), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]))
     free = {0: "texts", 1: "tokens"}
     output = "logits" if classifies else "last_hidden_state"

@@ -1,7 +1,7 @@
-"""Where each tensor of a family stands in our models, by name. Knows no files.
+"""Which tensor of a checkpoint is which parameter of our models, by name. Knows no files.
 
-A `Place` pairs one tensor of theirs with one of our parameters, or with several that they keep
-stacked in one. Copying there and back is exact: nothing is computed, only cut, stacked and turned.
+A `Place` pairs one tensor of a checkpoint with one of our parameters, or with several that the checkpoint
+stacks in one. Copying in both directions is exact: tensors are only split, stacked and transposed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,14 +19,14 @@ Turn = Literal["none", "transposed", "flipped", "row"]
 
 @dataclass(frozen=True)
 class Place:
-    """One tensor of theirs, and ours: several are stacked by rows."""
+    """One tensor of a checkpoint and our parameters, which are stacked by rows if there are several."""
 
     theirs: str
     ours: tuple[str, ...]
     turn: Turn = "none"
 
     def taken(self, tensor: Tensor) -> dict[str, Tensor]:
-        """Cut their tensor into ours."""
+        """Split a tensor of a checkpoint into our parameters."""
         if self.turn == "transposed" and tensor.ndim == 2:
             tensor = tensor.T
         elif self.turn == "flipped":
@@ -37,7 +37,7 @@ class Place:
         return {name: part.float().contiguous() for name, part in zip(self.ours, parts, strict=True)}
 
     def given(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Put ours together as theirs."""
+        """Combine our parameters into the tensor of a checkpoint."""
         tensor = torch.cat([tensors[name] for name in self.ours]) if len(self.ours) > 1 else tensors[self.ours[0]]
         if self.turn == "transposed" and tensor.ndim == 2:
             tensor = tensor.T
@@ -49,7 +49,7 @@ class Place:
 
 
 def to_ours(tensors: Mapping[str, Tensor], places: Iterable[Place], where: str) -> dict[str, Tensor]:
-    """Take all our parameters out of their tensors; one that is missing is an error."""
+    """Convert the tensors of a checkpoint to our parameters; raise a `UserError` if one is missing."""
     found: dict[str, Tensor] = {}
     for place in places:
         if place.theirs not in tensors:
@@ -59,18 +59,18 @@ def to_ours(tensors: Mapping[str, Tensor], places: Iterable[Place], where: str) 
 
 
 def to_theirs(tensors: Mapping[str, Tensor], places: Iterable[Place]) -> dict[str, Tensor]:
-    """Put all our parameters where they keep them."""
+    """Convert our parameters to the tensors of a checkpoint."""
     return {place.theirs: place.given(tensors) for place in places}
 
 
 def places_of(kind: str, recipe: Recipe) -> list[Place]:
-    """List where everything stands in a checkpoint of a kind: bert, roberta, distilbert, gpt2 or marian."""
+    """Return the places of all tensors in a checkpoint of a kind: bert, roberta, distilbert, gpt2 or marian."""
     others = {"gpt2": _gpt2, "marian": _marian}
     return list(others[kind](recipe) if kind in others else _encoder(kind, recipe))
 
 
 def _modules(ours: str, theirs: str, names: Mapping[str, str]) -> Iterator[Place]:
-    """Pair weight and bias of modules that are built alike."""
+    """Pair the weights and biases of corresponding modules."""
     for own, other in names.items():
         for part in ("weight", "bias"):
             yield Place(f"{theirs}{other}.{part}", (f"{ours}{own}.{part}",))
@@ -102,7 +102,7 @@ _TOKEN_HEADS = {  # transform, its norm, the matrix, the bias
     "roberta": ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder.weight", "lm_head.bias"),
     "distilbert": ("vocab_transform", "vocab_layer_norm", "vocab_projector.weight", "vocab_projector.bias"),
 }  # fmt: skip
-_CLASS_HEADS = {  # what bends, and what reads
+_CLASS_HEADS = {  # the hidden layer, and the output layer
     "bert": ("bert.pooler.dense", "classifier"),
     "roberta": ("classifier.dense", "classifier.out_proj"),
     "distilbert": ("pre_classifier", "classifier"),
@@ -147,7 +147,7 @@ def _gpt2(recipe: Recipe) -> Iterator[Place]:
     for i in range(recipe.shape.layers):
         ours, theirs = f"body.blocks.{i}.", f"transformer.h.{i}."
         yield from _modules(ours, theirs, {"attention_norm": "ln_1", "feed_forward_norm": "ln_2"})
-        # Their maps are kept as inputs × outputs, and query, key and value in one.
+        # GPT-2 stores linear layers as inputs × outputs, and query, key and value in one.
         maps = {
             "attn.c_attn": ("attention.query", "attention.key", "attention.value"),
             "attn.c_proj": ("attention.out",),

@@ -22,14 +22,14 @@ _THEIR_NAMES = {
 }  # fmt: skip
 _CONFIG_IDS = {"pad": "pad_token_id", "start": "bos_token_id", "end": "eos_token_id"}
 _SUBSTITUTES = {"start": "end", "pad": "end", "cls": "start", "sep": "end", "mask": "pad"}
-"""Who plays a role that a vocabulary lacks: roles that its models never use."""
+"""Substitutes for special tokens that a vocabulary lacks, because its models never use them."""
 
 
 # -- reading -----------------------------------------------------------------------------------
 
 
 def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tokenizer:
-    """Read the tokenizer that came with a checkpoint, and which token plays which role there."""
+    """Read the tokenizer of a checkpoint, and the roles of its special tokens."""
     settings = _settings(path)
     if "auto_map" in settings:
         raise UserError(f"{path}: the tokenizer asks for code of the checkpoint's own, which is never run")
@@ -73,7 +73,7 @@ def _is_id(value: Any, pieces: Mapping[str, int]) -> bool:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """Gather what the tokenizer's side files say; the newest form wins."""
+    """Read the settings files of a tokenizer; the newest format takes precedence."""
     found: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         if (path / name).is_file():
@@ -82,14 +82,14 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _by_name(specification: Mapping[str, Any]) -> dict[str, int]:
-    """Find roles by the usual names of their tokens."""
+    """Find special tokens by their usual names."""
     usual = Tokenizer(HuggingFace(json.dumps(specification).encode()))
     size = len(usual.backend.pieces)
     return {role: id for role in ROLES if (id := getattr(usual, role)) < size}
 
 
 def _complete(known: Mapping[str, int], path: Path) -> tuple[dict[str, int], list[str]]:
-    """Let other tokens play the roles that are missing; without any end there is nothing to do."""
+    """Substitute other tokens for missing special ones; raise a `UserError` if there is no end token."""
     roles = dict(known)
     if "end" not in roles and "pad" not in roles:
         raise UserError(f"{path}: neither config.json nor the tokenizer names a token that ends or pads; name one")
@@ -123,7 +123,7 @@ def _read_marian(path: Path, settings: Mapping[str, Any], config: Mapping[str, A
 
 
 def _specification(path: Path, family: Family, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of tokenizer.json, or build it from the files that came before it."""
+    """Return the content of tokenizer.json, or build it from the older files."""
     if (path / "tokenizer.json").is_file():
         return read_json(path / "tokenizer.json")
     if (path / "vocab.txt").is_file():
@@ -188,7 +188,7 @@ def _byte_level(path: Path, family: Family, settings: Mapping[str, Any]) -> dict
 
 
 def check_tokenizer(tokenizer: Tokenizer) -> None:
-    """Refuse a tokenizer that has no form there, before anything is written."""
+    """Raise a `UserError` for a tokenizer that cannot be exported, before anything is written."""
     if not isinstance(tokenizer.backend, HuggingFace | Imported):
         raise UserError(
             f"a {tokenizer.kind} tokenizer cannot be exported; train the model on one made by `greffon tokenizer`"
@@ -196,7 +196,7 @@ def check_tokenizer(tokenizer: Tokenizer) -> None:
 
 
 def write_tokenizer(tokenizer: Tokenizer, folder: Path, family: Family, context: int) -> None:
-    """Write the files from which `AutoTokenizer` makes the same ids."""
+    """Write files with which `AutoTokenizer` gives the same ids."""
     backend = tokenizer.backend
     inner = backend.inner if isinstance(backend, Imported) else backend
     settings: dict[str, Any] = {"model_max_length": context, "clean_up_tokenization_spaces": False}
@@ -224,7 +224,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, family: Family, context:
 
 
 def _place_specials(content: dict[str, Any], tokenizer: Tokenizer, family: Family, pieces: Mapping[str, int]) -> None:
-    """Put around each text what our models expect there."""
+    """Add the special tokens around a text that our models expect."""
     names = {id: piece for piece, id in pieces.items()}
     cls, sep, start, end = (names[id] for id in (tokenizer.cls, tokenizer.sep, tokenizer.start, tokenizer.end))
     forms = {"gpt2": (f"{start} $A", f"{start} $A $B"), "marian": (f"$A {end}", f"$A {end} $B {end}")}

@@ -1,8 +1,7 @@
-"""The processes that train one model together. Here: one process, alone, which needs none of it.
+"""The process group: the processes that train one model together. Here is the group of a single process.
 
-`ranks` has the group of several processes. Training speaks to both in the same words, so that there is
-one loop and one way of saving; alone, every word means "nothing to do" and torch.distributed is never
-imported.
+`ranks` has the group of several processes. Both have the same methods, so that there is one loop and one way
+of saving. In a single process the methods do nothing, and torch.distributed is never imported.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,45 +19,45 @@ T = TypeVar("T")
 
 
 class PeerLostError(Exception):
-    """A process of the group has gone, or does not answer any more."""
+    """A process of the group has ended, or does not answer any more."""
 
 
 class ProcessGroup:
-    """A group of one."""
+    """A group of one process."""
 
     rank = 0
     size = 1
     copies = 1
-    """How many of them hold a copy of the model in this machine's memory."""
+    """Number of copies of the model in this machine's memory."""
 
     @property
     def is_main(self) -> bool:
-        """Whether this process is the one that writes and speaks."""
+        """Whether this process is the one that writes files and messages."""
         return self.rank == 0
 
     @property
     def holds_lock(self) -> bool:
-        """Whether this process keeps others out of the directory; where a parent started it, the parent does."""
+        """Whether this process locks the directory; if a parent process has started it, the parent does."""
         return self.is_main
 
     def to_device(self, model: Model) -> None:
-        """Bring a model to where it is trained; before its optimizers are made."""
+        """Move a model to its device; this must come before its optimizers are made."""
         model.to(asked_device())
 
     def forward(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
-        """Do the forward pass of a step; gradients come together in the `last` one of a step."""
+        """Do a forward pass; processes exchange gradients in the backward pass of the `last` one of a step."""
         return work(model)
 
     def score(self, model: Model, evaluate: Callable[[Model], dict[str, float]]) -> dict[str, float]:
-        """Score a model on held-out data; all hear the same."""
+        """Score a model on held-out data; all processes get the same scores."""
         return evaluate(model)
 
     def shard_batch(self, batch: Batch) -> Batch:
-        """Return this process's share of a batch."""
+        """Return this process's rows of a batch."""
         return batch
 
     def all_reduce(self, *numbers: float) -> tuple[float, ...]:
-        """Add numbers up over all processes."""
+        """Sum numbers over all processes."""
         return numbers
 
     def sum_rows(self, rows: Tensor, first: int, count: int) -> Tensor:
@@ -66,35 +65,35 @@ class ProcessGroup:
         return rows
 
     def any_rank(self, *flags: bool) -> tuple[bool, ...]:
-        """Say of each flag whether any process has raised it; nobody goes on before all have come here."""
+        """Return for each flag whether it is set in any process; all processes wait for each other here."""
         return flags
 
     def broadcast(self, value: T) -> T:
-        """Return what the first process has (something that JSON can hold)."""
+        """Return the main process's value, which must be JSON."""
         return value
 
     @contextmanager
     def main_process_first(self) -> Iterator[None]:
-        """Let the first process go through alone, then the others, who find what it made."""
+        """Let the main process run the body alone, then the others, which find what it made."""
         yield
 
     @contextmanager
     def report_once(self, how: str) -> Iterator[None]:
-        """Let one process tell what went wrong, whoever it was; `how` says how to go on if a process is lost."""
+        """Let one process report an error; `how` is the command that resumes if a process is lost."""
         try:
             yield
         except PeerLostError as lost:
             raise UserError(f"{lost}; go on with `{how}`") from None
 
     def note(self, name: str, value: str) -> None:
-        """Keep something for the attempt after this one, should a launcher start all processes again."""
+        """Store a value for the next attempt, in case the launcher restarts all processes."""
 
     def noted(self, name: str) -> str | None:
-        """Return what an earlier attempt of the same launch has kept."""
+        """Return the value that an earlier attempt of the same launch has stored."""
         return None
 
     def environment(self) -> Mapping[str, int | str]:
-        """Name what the last digits of a result depend on, beside what every process depends on."""
+        """Return what the last digits of a result depend on, as far as this group decides it."""
         return {"device": asked_device().type}
 
 

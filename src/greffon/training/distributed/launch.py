@@ -1,10 +1,10 @@
-"""How a training is started: in this process, as one of a launcher's (torchrun), or in several of our own.
+"""Start a training: in this process, as one process of a launcher (torchrun), or in child processes.
 
-    torchrun --nproc-per-node 2 -m greffon pretrain …    each process finds its place in the environment
-    greffon pretrain … --processes 2                     this process starts them, and speaks for them
+    torchrun --nproc-per-node 2 -m greffon pretrain …    each process reads its rank from the environment
+    greffon pretrain … --processes 2                     this process starts the others, and reports their errors
 
-Every way leads to `train`. A launcher may start all processes again after one was lost: the same command
-then goes on with the run that it began, instead of refusing the directory.
+All of them call `train`. A launcher may restart all processes after one was lost: the same command then
+resumes the run that it began, instead of refusing the directory.
 """
 
 import os
@@ -25,12 +25,12 @@ from greffon.training.distributed.base import SINGLE_PROCESS, PeerLostError, Pro
 from greffon.training.trainer import Interrupted, Stop, train
 
 GRACE_SECONDS = 15.0
-"""How long the others may take to end by themselves after one process has ended before its time."""
-_crews: dict[bool, ProcessGroup] = {}
+"""Time that the other processes have to end by themselves after one has failed."""
+_groups: dict[bool, ProcessGroup] = {}
 
 
 def process_group(processes: int, fsdp: bool) -> ProcessGroup:
-    """Find the group that this process belongs to: a launcher's, or none but itself."""
+    """Return the group that this process belongs to: a launcher's, or a single process."""
     if processes < 1:
         raise UserError(f"processes is {processes}; choose 1 or more")
     if launched_by_torchrun() and processes > 1:
@@ -39,13 +39,13 @@ def process_group(processes: int, fsdp: bool) -> ProcessGroup:
         raise UserError("--fsdp spreads the weights over processes; add --processes N, or start it with torchrun")
     if not launched_by_torchrun():
         return SINGLE_PROCESS
-    if not _crews:
+    if not _groups:
         from greffon.training.distributed.ranks import TorchProcessGroup
 
-        _crews[fsdp] = TorchProcessGroup(fsdp)
-    if fsdp not in _crews:
+        _groups[fsdp] = TorchProcessGroup(fsdp)
+    if fsdp not in _groups:
         raise UserError("one process cannot train with --fsdp and without; start it anew")
-    return _crews[fsdp]
+    return _groups[fsdp]
 
 
 def begin(
@@ -58,7 +58,7 @@ def begin(
     processes: int = 1,
     fsdp: bool = False,
 ) -> Run:
-    """Make room for a new run, let `make` lay it out there, and train it."""
+    """Make room for a new run, let `make` write its first files, and train it."""
     begun = f"run {Path(out).absolute()}"
     with ExitStack() as stack:
         with group.main_process_first():
@@ -74,7 +74,7 @@ def begin(
 
 
 def reopen(run: Run, extra_steps: int, *, group: ProcessGroup) -> Run:
-    """Make a run ready to go on; `more` adds steps, once, however often a launcher starts again."""
+    """Prepare a run for resuming; `extra_steps` are added once, however often a launcher restarts."""
     with group.main_process_first():
         if run.recipe.imported:
             raise UserError(
@@ -106,10 +106,10 @@ def reopen(run: Run, extra_steps: int, *, group: ProcessGroup) -> Run:
 
 
 def carry_out(run: Run, *, group: ProcessGroup, quiet: bool, processes: int = 1, fsdp: bool = False) -> Run:
-    """Train a run that is laid out: here, or in processes of its own."""
+    """Train a run that has its recipe: in this process, or in child processes."""
     graft = run.recipe.graft
     if fsdp and graft is not None and graft.adversarial_epsilon:
-        # Its weights are together during one forward and one backward pass; here there are more.
+        # FSDP gathers the weights for one forward and one backward pass; adversarial training has several.
         raise UserError("--adversarial-epsilon does not go with --fsdp; leave one of them out")
     if processes > 1:
         return launch(run, processes, fsdp=fsdp, quiet=quiet)
@@ -117,7 +117,7 @@ def carry_out(run: Run, *, group: ProcessGroup, quiet: bool, processes: int = 1,
 
 
 def _identity(path: Path) -> str:
-    """Tell one directory from another that has taken its name."""
+    """Identify a directory, so that another one of the same path is told apart from it."""
     try:
         found = path.stat()
     except OSError:
@@ -125,7 +125,7 @@ def _identity(path: Path) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
-# -- processes of our own --------------------------------------------------------------------
+# -- child processes -------------------------------------------------------------------------
 
 
 def launch(run: Run, processes: int, *, fsdp: bool = False, quiet: bool = False) -> Run:
@@ -170,7 +170,7 @@ def launch(run: Run, processes: int, *, fsdp: bool = False, quiet: bool = False)
 
 @contextmanager
 def _passing_signals_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[Stop]:
-    """Send Ctrl-C and SIGTERM on to the processes, which save and end; nobody is left behind."""
+    """Forward Ctrl-C and SIGTERM to the child processes, which save and end; afterwards none is left running."""
     stop = Stop()
 
     def pass_on(number: int, frame: object) -> None:
@@ -197,9 +197,9 @@ def _passing_signals_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator
 
 
 def _wait_for(children: Sequence[subprocess.Popen[bytes]]) -> int | None:
-    """Wait for all, and return which one was the first to end before its time, if any.
+    """Wait for all child processes, and return the rank of the first that failed, or None.
 
-    The others then end by themselves: they miss it at their next word. They are ended if they do not.
+    The others then notice it at their next communication, and end by themselves; after a while they are killed.
     """
     first, since = None, 0.0
     while True:

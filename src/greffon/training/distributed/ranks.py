@@ -1,10 +1,10 @@
-"""Several processes that train one model: each computes its rows of every batch, gradients are averaged.
+"""Several processes that train one model: each computes its rows of every batch, and gradients are averaged.
 
-What a step sees does not depend on how many there are: every process looks up the whole batch of the
-step, as one alone would, and takes its rows; losses are divided by the real targets of the whole batch.
+What a step sees does not depend on the number of processes: every process makes the whole batch of the
+step, and takes its rows of it; losses are divided by the real targets of the whole batch.
 
-Two ways to hold the model: a copy in each process (DDP), or a share in each (FSDP2). On CPUs they talk
-through gloo, on GPUs through NCCL, each process on the GPU of its local rank.
+Each process holds a copy of the model (DDP) or a shard of it (FSDP2). CPUs communicate through gloo, GPUs
+through NCCL, each process on the GPU of its local rank.
 Untested so far, for want of machines: NCCL, and more than one machine.
 """
 
@@ -33,13 +33,13 @@ from greffon.training.distributed.base import PeerLostError, ProcessGroup
 T = TypeVar("T")
 
 PATIENCE = timedelta(days=1)
-"""How long the others wait while the first process reads text, scores or saves."""
+"""Time that the others wait while the main process reads text, evaluates or saves."""
 PARENT = "GREFFON_PARENT"
-"""Set in processes that `--processes` has started: the parent speaks for them."""
+"""Environment variable of processes that `--processes` has started: the parent reports their errors."""
 
 
 class _Inside(nn.Module):
-    """What DDP and FSDP wrap: all that is done with a model is done inside this module's forward pass."""
+    """The module that DDP and FSDP wrap: all work with the model happens in its forward pass."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class TorchProcessGroup(ProcessGroup):
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         store, _, _ = next(iter(rendezvous("env://")))
-        # The launcher's store outlives a restart, with all that the processes before have left in it.
+        # The launcher's store outlives a restart, with all keys of the processes before.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self.store = attempt_store(store, attempt)
         self.lasting = _part_of(store, "lasting")
@@ -72,13 +72,13 @@ class TorchProcessGroup(ProcessGroup):
 
     @property
     def holds_lock(self) -> bool:
-        """Whether this process keeps others out of the directory."""
+        """Whether this process locks the directory."""
         return self.is_main and PARENT not in os.environ
 
     # -- the model ---------------------------------------------------------------------------
 
     def to_device(self, model: Model) -> None:
-        """Put the model on this process's device: a copy of it, or a share."""
+        """Put the model on this process's device: a copy of it, or a shard."""
         inside = _Inside(model)
         if not self.fsdp:
             model.to(self.device)
@@ -95,18 +95,18 @@ class TorchProcessGroup(ProcessGroup):
         self._wrapped = fully_shard(inside, mesh=mesh)
 
     def forward(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
-        """Do the forward pass of a step where DDP or FSDP can see it."""
+        """Do a forward pass through the wrapper of DDP or FSDP."""
         waiting: Any = nullcontext()
         if self.fsdp:
             self._wrapped.set_requires_gradient_sync(last)
         elif not last:
             waiting = self._wrapped.no_sync()
-        with waiting, _answering():
+        with waiting, _detecting_lost_peers():
             made: T = self._wrapped(work)
         return made
 
     def score(self, model: Model, evaluate: Callable[[Model], dict[str, float]]) -> dict[str, float]:
-        """Let the first process score and the others wait; of a model in shares, all must take part."""
+        """Let the main process evaluate while the others wait; a sharded model needs all of them."""
         scores: dict[str, float] = {}
         if self.fsdp:
             with torch.no_grad():
@@ -120,12 +120,12 @@ class TorchProcessGroup(ProcessGroup):
         """Return this process's rows of a batch."""
         return batch.part(self.rank, self.size)
 
-    # -- words between processes -------------------------------------------------------------
+    # -- communication -----------------------------------------------------------------------
 
     def all_reduce(self, *numbers: float) -> tuple[float, ...]:
-        """Add numbers up over all processes."""
+        """Sum numbers over all processes."""
         sums = torch.tensor(numbers, dtype=torch.float64)
-        with _answering():
+        with _detecting_lost_peers():
             dist.all_reduce(sums, group=self.control)
         return tuple(sums.tolist())
 
@@ -138,23 +138,23 @@ class TorchProcessGroup(ProcessGroup):
         return whole
 
     def any_rank(self, *flags: bool) -> tuple[bool, ...]:
-        """Say of each flag whether any process has raised it; nobody goes on before all have come here."""
+        """Return for each flag whether it is set in any process; all processes wait for each other here."""
         return tuple(count > 0 for count in self.all_reduce(*(float(flag) for flag in flags), 0.0))[: len(flags)]
 
     def broadcast(self, value: T) -> T:
-        """Return what the first process has, sent as JSON."""
-        said = bytearray(json.dumps(value).encode()) if self.is_main else bytearray()
-        length = torch.tensor([len(said)])
-        with _answering():
+        """Return the main process's value, sent as JSON."""
+        sent = bytearray(json.dumps(value).encode()) if self.is_main else bytearray()
+        length = torch.tensor([len(sent)])
+        with _detecting_lost_peers():
             dist.broadcast(length, 0, group=self.control)
-            letters = torch.frombuffer(said, dtype=torch.uint8) if said else torch.empty(int(length), dtype=torch.uint8)
-            dist.broadcast(letters, 0, group=self.control)
-        heard: T = json.loads(bytes(letters.tolist()))
-        return heard
+            content = torch.frombuffer(sent, dtype=torch.uint8) if sent else torch.empty(int(length), dtype=torch.uint8)
+            dist.broadcast(content, 0, group=self.control)
+        received: T = json.loads(bytes(content.tolist()))
+        return received
 
     @contextmanager
     def main_process_first(self) -> Iterator[None]:
-        """Let the first process go through alone, then the others; if it fails, they end with it."""
+        """Let the main process run the body alone, then the others; if it fails, they end with it."""
         if not self.is_main:
             if (code := self.broadcast(0)) != 0:
                 raise ToldError(code)
@@ -170,7 +170,7 @@ class TorchProcessGroup(ProcessGroup):
 
     @contextmanager
     def report_once(self, how: str) -> Iterator[None]:
-        """Let the first process that fails tell why, or its parent; the others end without a word."""
+        """Let the first process that fails report why, or its parent; the others end silently."""
         try:
             yield
         except (UserError, PeerLostError, RuntimeError) as problem:
@@ -194,7 +194,7 @@ class TorchProcessGroup(ProcessGroup):
             raise
 
     def _is_first(self) -> bool:
-        """Whether no other process has failed before: what others tell afterwards only follows from it."""
+        """Whether no other process has failed before: later errors are consequences of the first."""
         try:
             return bool(self.store.add("failed", 1) == 1)
         except RuntimeError:  # the store went with the process that held it
@@ -203,20 +203,20 @@ class TorchProcessGroup(ProcessGroup):
     # -- from one attempt to the next ----------------------------------------------------------
 
     def note(self, name: str, value: str) -> None:
-        """Keep something in the launcher's store."""
+        """Store a value in the launcher's store."""
         self.lasting.set(name, value)
 
     def noted(self, name: str) -> str | None:
-        """Return what an earlier attempt of the same launch has kept."""
+        """Return the value that an earlier attempt of the same launch has stored."""
         return self.lasting.get(name).decode() if self.lasting.check([name]) else None
 
     def environment(self) -> Mapping[str, int | str]:
-        """Name the number of processes: sums are taken in another order."""
+        """Return the number of processes, which decides the order of sums, and the device."""
         return {"processes": self.size, "device": self.device.type}
 
 
 def attempt_store(store: Any, attempt: str = "0") -> Any:
-    """Return the part of a launcher's store that belongs to one attempt: stale keys would hang the next."""
+    """Return the keys of a launcher's store that belong to one attempt: stale ones would make the next hang."""
     return _part_of(store, f"attempt-{attempt}")
 
 
@@ -237,8 +237,8 @@ def _device() -> torch.device:
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
-    """Tell a peer that has gone from any other trouble."""
+def _detecting_lost_peers() -> Iterator[None]:
+    """Raise `PeerLostError` for an error that means that another process has ended."""
     try:
         yield
     except RuntimeError as problem:
@@ -248,5 +248,5 @@ def _answering() -> Iterator[None]:
 
 
 def _is_lost(problem: BaseException) -> bool:
-    """Whether an error says that a peer has gone; gloo has no class of its own for that."""
+    """Whether an error means that another process has ended; gloo has no exception class for it."""
     return isinstance(problem, dist.DistError) or any(word in str(problem).lower() for word in ("gloo", "nccl"))

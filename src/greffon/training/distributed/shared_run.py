@@ -1,4 +1,4 @@
-"""A run that several processes train: the first one writes, the others read what it wrote."""
+"""A run that several processes train: the main process writes, the others read what it wrote."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,13 +25,13 @@ class SharedRun(Run):
         self.group = group
 
     def save_recipe(self, recipe: Recipe) -> None:
-        """Keep the recipe; the first process writes it."""
+        """Set the recipe; the main process writes it."""
         self.recipe = recipe
         if self.group.is_main:
             super().save_recipe(recipe)
 
     def adopt(self, tokenizer: Tokenizer) -> None:
-        """Store the tokenizer, once; the others hear of it when they agree on the recipe."""
+        """Store the tokenizer, once; the others learn of it with the broadcast recipe."""
         if self.group.is_main:
             super().adopt(tokenizer)
 
@@ -52,20 +52,20 @@ class SharedRun(Run):
             super().forget_after(step)
 
     def save_model(self, model: nn.Module, scores: Mapping[str, float]) -> None:
-        """Save the weights; where each process has a share of them, all take part."""
+        """Save the weights; all processes take part if the model is sharded."""
         if self.group.is_main:
             super().save_model(model, scores)
         else:
             tensors_of(model)
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Keep all that resuming needs, which is the same for any number of processes; all wait until it is safe."""
+        """Write a checkpoint, the same for any number of processes; all wait until it is safe."""
         if self.group.is_main:
             super().save_checkpoint(step, tensors, state)
         self.group.any_rank()
 
     def save_snapshot(self, step: int, model: nn.Module, keep: int) -> None:
-        """Keep the weights of an evaluation; where each process has a share of them, all take part."""
+        """Save the weights of an evaluation; all processes take part if the model is sharded."""
         if self.group.is_main:
             super().save_snapshot(step, model, keep)
         else:
@@ -77,6 +77,6 @@ class SharedRun(Run):
         return super().snapshots()
 
     def drop_snapshots(self, after: int) -> None:
-        """Forget the snapshots of steps that will be done again."""
+        """Remove the snapshots of steps that will be done again."""
         if self.group.is_main:
             super().drop_snapshots(after)

@@ -1,6 +1,6 @@
 """One of the processes that `--processes` starts: `python -m greffon.training.distributed.worker RUN`.
 
-Its parent speaks for it; if the parent is gone, it saves and stops.
+Its parent reports its errors; if the parent has ended, it saves and stops.
 """
 
 import os
@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 
-if __name__ == "__main__":  # until it knows what to save, there is nothing to say about Ctrl-C
+if __name__ == "__main__":  # before training starts there is nothing to save
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
 
 from greffon.core.console import say
@@ -32,7 +32,7 @@ def main(path: str, *flags: str) -> int:
             train(Run.open(path), quiet="--quiet" in flags, group=group)
     except ToldError as told:
         return told.code
-    except UserError as mistake:  # there is no group yet, so that each would tell
+    except UserError as mistake:  # there is no group yet: each process would report it
         if is_main_process():
             say(f"greffon: {mistake}")
         return 1
@@ -45,7 +45,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _stop_with(parent: int) -> None:
-    """Stop as for SIGTERM once the parent is gone."""
+    """Stop as for SIGTERM once the parent has ended."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os.kill(os.getpid(), signal.SIGTERM)
