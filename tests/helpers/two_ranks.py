@@ -12,15 +12,17 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from greffon.core.config import Data, Graft, Masking, Recipe, Shape, Training
+from greffon.core.config import Contrast, Data, Graft, Masking, Recipe, Shape, Training
 from greffon.core.errors import ToldError, UserError
 from greffon.core.rng import generator
 from greffon.data.sentence_pairs import Pair
+from greffon.data.spans import Views
 from greffon.nn.build import make_model
 from greffon.nn.sharding import whole
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
+from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.protocol import Objective
 from greffon.objectives.seq2seq import Seq2Seq
@@ -40,6 +42,7 @@ BYTES = np.ones(VOCABULARY)
 def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
     causal = Causal(0, 1, LENGTH, BYTES)
     masked = Masked(Roles(0, 1, 2, 3, 4, 5), np.arange(6, VOCABULARY), BYTES, LENGTH, 0.3)
+    contrastive = Contrastive(0, 3, 4, 0.07, common=np.ones(VOCABULARY, dtype=bool))
     classify = Classify(0)
     translate = Seq2Seq(0, 1, 2, BYTES, smoothing=0.1)
     pairs = Masking(next_sentence=True)
@@ -57,6 +60,11 @@ def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
             replace(RECIPE, objective="masked", body="encoder", masking=Masking(gist=True)),
             masked,
             masked.batch,
+        ),
+        "contrastive": (
+            replace(RECIPE, objective="contrastive", body="encoder", contrast=Contrast()),
+            contrastive,
+            lambda texts, random: contrastive.batch([Views(t[:3], t[3:]) for t in texts], random),
         ),
         "classify": (
             replace(

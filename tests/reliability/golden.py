@@ -10,14 +10,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from greffon.core.config import Data, Masking, Recipe
+from greffon.core.config import Contrast, Data, Masking, Recipe
 from greffon.core.presets import PRESETS
 from greffon.core.rng import generator
 from greffon.data.sentence_pairs import Pair
+from greffon.data.spans import Views
 from greffon.nn.build import make_model
 from greffon.objectives.batch import Batch
 from greffon.objectives.causal import Causal
 from greffon.objectives.classify import Classify
+from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.seq2seq import Seq2Seq
 from greffon.training.loop import fit
@@ -44,7 +46,7 @@ def losses(name: str, objective: str) -> list[str]:
     """Return the hexadecimal losses of one preset under one objective."""
     preset = PRESETS[name]()
     shape = dataclasses.replace(preset.shape, context=LENGTH, dropout=0.1)
-    base = preset.finetuning if objective == "classify" else preset.training
+    base = preset.finetuning if objective == "classify" else preset.training_for(objective)
     recipe = Recipe(objective, name, shape, dataclasses.replace(base, steps=100, batch_size=ROWS), Data(), VOCABULARY)
     if objective == "classify":
         body = "decoder" if "causal" in preset.objectives else "encoder"
@@ -65,6 +67,14 @@ def losses(name: str, objective: str) -> list[str]:
             return masked.pair_batch([[Pair(t[:4], t[4:], bool(random.integers(2)))] for t in texts], random)
 
         kind = masked
+    elif objective == "contrastive":
+        recipe = dataclasses.replace(recipe, body="encoder", contrast=Contrast())
+        contrastive = Contrastive(0, 3, 4, 0.07, common=np.zeros(VOCABULARY, dtype=bool))
+
+        def batch(texts: list, random: np.random.Generator) -> Batch:
+            return contrastive.batch([Views(text[:4], text[4:]) for text in texts], random)
+
+        kind = contrastive
     elif objective == "seq2seq":
         translate = Seq2Seq(0, 1, 2, np.ones(VOCABULARY), recipe.training.label_smoothing)
 

@@ -62,7 +62,7 @@ def _lines(scores: "Scores", run: Path) -> list[str]:
     """Return the scores as lines for a person."""
     from greffon.cli.outcome import a_token
     from greffon.inference.bleu import TranslationScores
-    from greffon.inference.evaluate import ClassScores
+    from greffon.inference.evaluate import ClassScores, ContrastScores
     from greffon.runs import run as runs
 
     if isinstance(scores, ClassScores):
@@ -80,6 +80,10 @@ def _lines(scores: "Scores", run: Path) -> list[str]:
         low, high = scores.bleu_interval
         bleu = f"BLEU {scores.bleu:.1f} (95 % interval {low:.1f} to {high:.1f})"
         return [f"{bleu}, chrF {scores.chrf:.1f}, {scores.n:,} pairs", f"  {scores.signature}"]
+    if isinstance(scores, ContrastScores):
+        low, high = scores.interval
+        found = f"partner found for {scores.accuracy:.1%} of the views (95 % interval {low:.1%} to {high:.1%})"
+        return [f"{found}, loss {scores.loss:.4f} nats, {scores.n:,} views"]
     interval = "" if scores.interval is None else " (95 % interval {:.4f} to {:.4f})".format(*scores.interval)
     pairs = "" if scores.pair_accuracy is None else f"; next-sentence accuracy {scores.pair_accuracy:.1%}"
     loss = f"loss {scores.loss:.4f} nats {a_token(runs.Run.open(run))}{interval}"

@@ -20,8 +20,9 @@ from greffon.inference.bleu import TranslationScores, sacrebleu, translation_sco
 from greffon.inference.classify import probabilities
 from greffon.inference.loading import load
 from greffon.inference.metrics import confusion, macro_f1, wilson_interval
-from greffon.inference.scoring import batch_losses, loss_interval, mean_losses
+from greffon.inference.scoring import batch_losses, held_out_contrast, loss_interval, mean_losses
 from greffon.inference.translate import Decoding, decode
+from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.corpus import task_of
 from greffon.runs.run import Run
 
@@ -73,7 +74,21 @@ class LanguageScores(JsonResult):
         return {name: value for name, value in super().to_json().items() if name not in optional or value is not None}
 
 
-Scores = ClassScores | LanguageScores | TranslationScores
+@dataclass(frozen=True)
+class ContrastScores(JsonResult):
+    """Scores of a contrastive run: how well the two views of a document are matched."""
+
+    loss: float
+    """Mean loss of a view, in nats; it depends on the number of views in a batch."""
+    accuracy: float
+    """Fraction of views whose partner is the nearest of all others in its batch."""
+    interval: tuple[float, float]
+    """95 % interval of the accuracy."""
+    n: int
+    """Number of views."""
+
+
+Scores = ClassScores | LanguageScores | ContrastScores | TranslationScores
 
 
 def evaluate(
@@ -94,9 +109,9 @@ def evaluate(
     """Score a run on a file: `evaluate("runs/reviews", "test.csv").to_json()`.
 
     The result is a `ClassScores` for a classifier, a `LanguageScores` for a causal or masked language
-    model, and a `TranslationScores` for a translator. A translator takes two files aligned line by line,
-    `source` and `target`, or a table with both columns. A masked language model predicts tokens that are
-    masked at random, the same ones each time.
+    model, a `ContrastScores` for a contrastive body and a `TranslationScores` for a translator. A translator
+    takes two files aligned line by line, `source` and `target`, or a table with both columns. A masked language
+    model predicts tokens that are masked at random, the same ones each time.
     """
     run = Run.open(run)
     objective = run.recipe.objective
@@ -121,6 +136,8 @@ def evaluate(
         return _evaluate_classes(run, labelled(Path(file), text_column, label_column), file, int8)
     if objective == "body":
         raise UserError(f"{run.path} has no head that could be scored; fine-tune it with `greffon finetune {run.path}`")
+    if objective == "contrastive":
+        return _evaluate_contrast(run, file, text_column)
     return _evaluate_text(run, file, text_column)
 
 
@@ -173,6 +190,19 @@ def _evaluate_text(run: Run, file: str | Path, text_column: str) -> LanguageScor
     return LanguageScores(
         **mean_losses(losses), interval=loss_interval(losses), n=sum(batch.targets for batch in losses)
     )
+
+
+def _evaluate_contrast(run: Run, file: str | Path, text_column: str) -> ContrastScores:
+    task = task_of(run.recipe, run.tokenizer)
+    assert isinstance(task.objective, Contrastive)
+    store = open_store([file], run.tokenizer, text_column)
+    windows = Windows(Stream.whole(store), run.recipe.shape.context, seed=0)
+    cut, rows = task.cut(windows, windows), run.recipe.training.batch_size
+    numbers = range(0, cut.count, rows)
+    batches = [task.batch(cut.natural(n, rows), generator(0, "held out", n)) for n in numbers]
+    found, n = held_out_contrast(load(run), task.objective, batches), 2 * cut.count
+    interval = wilson_interval(round(found["accuracy"] * n), n)
+    return ContrastScores(found["loss"], found["accuracy"], interval, n)
 
 
 def _evaluate_pairs(run: Run, pairs: Iterable[tuple[str, str]], where: str, decoding: Decoding) -> TranslationScores:

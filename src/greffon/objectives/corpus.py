@@ -95,6 +95,15 @@ def held_out_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndar
         yield from (store.document(int(i)) for i in _hold_out(store, source, recipe.training.seed))
 
 
+def training_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndarray]:
+    """Read the documents that a pretraining recipe trains on, as token ids without start and end."""
+    data = recipe.data
+    for source in [(source,) for source in data.train] if data.mix else [data.train]:
+        store = open_store(source, tokenizer, data.text_column)
+        left_out = set() if data.valid else set(_hold_out(store, source, recipe.training.seed).tolist())
+        yield from (store.document(i)[1:-1] for i in range(len(store)) if i not in left_out)
+
+
 def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray:
     if len(store) < 2:
         raise UserError(

@@ -13,6 +13,7 @@ from greffon.core.rng import generator
 from greffon.data.batching import length_buckets
 from greffon.data.parallel import Bitext, open_pairs, pair_buckets
 from greffon.data.sentence_pairs import Pair
+from greffon.data.spans import SHORTEST, Views
 from greffon.data.splits import load_splits
 from greffon.data.tokenizer import Tokenizer
 from greffon.inference.scoring import held_out_accuracy, held_out_bleu, held_out_contrast, held_out_loss
@@ -28,6 +29,9 @@ FEW_PAIRS = 0.2
 """A smaller share of documents with two sentences is warned of: most rows would teach nothing about pairs."""
 FEW_HELD_OUT = 30
 """Fewer held-out pairs are warned of: the standard error of their accuracy is 9 points or more."""
+SHORT_TRIAL_ROWS = 64
+
+
 PAIR_TRIAL_ROWS = 64
 """Rows at the start of the text that must contain pairs of both kinds."""
 
@@ -59,6 +63,9 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     if task.min_documents > 1:
         _check_pairs(corpus, recipe)
 
+    if recipe.contrast is not None:
+        _warn_of_short(corpus, recipe)
+
     def batches(step: int) -> list[Batch]:
         first = step * training.batch_size * training.gradient_accumulation
         starts = range(first, first + training.batch_size * training.gradient_accumulation, training.batch_size)
@@ -84,6 +91,18 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         digest=corpus.digest,
         summary=corpus.summary,
     )
+
+
+def _warn_of_short(corpus: Corpus[Views], recipe: Recipe) -> None:
+    """Tell that short texts teach a contrastive body little."""
+    rows = corpus.train.rows(0, SHORT_TRIAL_ROWS)
+    short = sum(len(row.first) < SHORTEST or len(row.second) < SHORTEST for row in rows)
+    if 2 * short > len(rows):
+        warnings.warn(
+            f"{', '.join(recipe.data.train)}: most texts are too short for two spans of {SHORTEST} tokens; each is "
+            "then read twice with some tokens left out, which teaches little (longer texts teach more)",
+            stacklevel=2,
+        )
 
 
 def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:

@@ -21,11 +21,14 @@ from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.locks import sole_use
 from greffon.core.machine import keep_memory
+from greffon.core.rng import derive
 from greffon.data.corpora import documents
+from greffon.data.lsa import lsa_embeddings
 from greffon.data.parallel import training_pairs
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model
 from greffon.nn.model import Model, compile_blocks
+from greffon.objectives.corpus import training_documents
 from greffon.runs.run import Run
 from greffon.runs.tensors import fill, tensors_of
 from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
@@ -148,6 +151,8 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessG
     """Build the model of the first step: with new weights, or with the body of its origin."""
     recipe = run.recipe
     model = make_model(recipe)
+    if recipe.contrast is not None and not recipe.origin:
+        _begin_with_lsa(model, recipe, run.tokenizer)
     if recipe.origin:
         source = Run.open(recipe.origin)
         if source.path.parent == run.path.resolve() and not source.finished:
@@ -164,6 +169,16 @@ def _initial(run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessG
     if recipe.graft is not None and recipe.graft.freeze:
         model.body.requires_grad_(False)
     return model
+
+
+def _begin_with_lsa(model: Model, recipe: Recipe, tokenizer: Tokenizer) -> None:
+    """Start the token embeddings from latent semantic analysis of the text, where it is large enough for that."""
+    texts = training_documents(recipe, tokenizer)
+    made = lsa_embeddings(texts, recipe.vocab_size, recipe.shape.hidden_size, derive(recipe.training.seed, "lsa"))
+    if made is not None:
+        scale = math.sqrt(recipe.shape.hidden_size) if recipe.shape.scale_embeddings else 1.0
+        with torch.no_grad():
+            model.body.embedding.weight.copy_(torch.from_numpy(made / scale))
 
 
 def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool, group: ProcessGroup) -> None:

@@ -1,0 +1,122 @@
+"""Runs of the contrastive objective, from a text to a graft."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import greffon
+from greffon.core.errors import UserError
+from greffon.core.rng import generator
+from greffon.runs.run import Run
+from greffon.runs.tensors import tensors_of
+
+TINY = {
+    "objective": "contrastive", "layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 32,
+    "span_length": 12, "batch_size": 8, "vocab_size": 290, "quiet": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents of six topics, each with words of its own."""
+    random = generator(0, "topics")
+    topics = [[f"{letter}{vowel}{letter}" for vowel in "aeiou"] for letter in "bdfgkl"]
+    lines = [" ".join(random.choice(topics[i % 6], 30)) for i in range(240)]
+    path = tmp_path_factory.mktemp("contrast") / "text.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(text: Path) -> Run:
+    return greffon.pretrain([text], out=text.parent / "run", steps=30, dropout=0.1, **TINY)
+
+
+def weights(run: Run) -> dict[str, torch.Tensor]:
+    return tensors_of(run.load_model())
+
+
+def test_views_of_one_document_are_told_from_others(run: Run) -> None:
+    scores = [entry["valid"] for entry in run.metrics() if "valid" in entry]
+    assert set(scores[0]) == {"loss", "accuracy"}
+    assert run.scores["loss"] == min(score["loss"] for score in scores)
+    assert run.recipe.body == "encoder"
+    assert greffon.show(run).parameters == sum(tensor.numel() for tensor in weights(run).values())
+
+
+def test_documents_of_one_topic_are_near_each_other(run: Run, text: Path) -> None:
+    lines = text.read_text(encoding="utf-8").splitlines()[:60]
+    vectors = greffon.embed(run, lines)
+    vectors = vectors - vectors.mean(axis=0)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    nearest = (vectors @ vectors.T - 2 * np.eye(60)).argmax(axis=1)
+    assert (nearest % 6 == np.arange(60) % 6).mean() > 0.9
+
+
+def test_resuming_is_exact(text: Path, tmp_path: Path) -> None:
+    how = {**TINY, "dropout": 0.1, "lr_schedule": "constant", "warmup_steps": 0, "evaluate_every": 3}
+    whole = greffon.pretrain([text], out=tmp_path / "whole", steps=6, **how)
+    half = greffon.pretrain([text], out=tmp_path / "half", steps=3, **how)
+    again = greffon.resume(half, extra_steps=3, quiet=True)
+    ours, theirs = whole.load_checkpoint(), again.load_checkpoint()
+    assert ours is not None
+    assert theirs is not None
+    assert ours[1].keys() == theirs[1].keys()
+    assert all(torch.equal(ours[1][name], theirs[1][name]) for name in ours[1])
+
+
+def test_batches_of_one_step_contrast_with_each_other(text: Path, tmp_path: Path) -> None:
+    steps = {}
+    for name, how in {"one": {"batch_size": 8}, "two": {"batch_size": 4, "gradient_accumulation": 2}}.items():
+        made = greffon.pretrain([text], out=tmp_path / name, steps=4, **{**TINY, "dropout": 0.0, **how})
+        steps[name] = [[e["loss"], e["grad_norm"]] for e in made.metrics() if "loss" in e]
+    # All tokens are among the most frequent ones, so that none is deleted by chance.
+    np.testing.assert_allclose(steps["one"], steps["two"], rtol=1e-4)
+
+
+def test_a_graft_reads_the_mean(run: Run, text: Path, tmp_path: Path) -> None:
+    rows = [f"{line},{'ab'[i % 2]}" for i, line in enumerate(text.read_text(encoding="utf-8").splitlines())]
+    (tmp_path / "train.csv").write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    made = greffon.finetune(run, train=tmp_path / "train.csv", out=tmp_path / "graft", epochs=1, quiet=True)
+    assert made.recipe.graft is not None
+    assert made.recipe.graft.pooling == "mean"
+    for name, tensor in weights(run).items():
+        if name.startswith("body.embedding"):
+            assert tensor.shape == weights(made)[name].shape
+
+
+def test_a_file_is_scored(run: Run, text: Path) -> None:
+    scores = greffon.evaluate(run, text)
+    assert scores.n == 480
+    assert scores.interval[0] <= scores.accuracy <= scores.interval[1]
+    assert scores == greffon.evaluate(run, text)
+
+
+def test_short_texts_are_warned_about_and_trained_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("".join(f"mot {i} ou {i}\n" for i in range(60)), encoding="utf-8")
+    with pytest.warns(UserWarning, match="most texts are too short"):
+        made = greffon.pretrain([tmp_path / "short.txt"], out=tmp_path / "run", steps=2, **TINY)
+    assert made.finished
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"span_length": 31}, "does not fit into a context of 32"),
+        ({"temperature": 0.0}, "choose a number above 0"),
+        ({"objective": "causal"}, "--span-length belongs to --objective contrastive"),
+        ({"preset": "bert-mini"}, "serves masked, not contrastive"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict, said: str, text: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=said):
+        greffon.pretrain([text], out=tmp_path / "run", steps=1, **{**TINY, **given})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_corpus_without_two_views_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("a\nb\nc\n", encoding="utf-8")
+    with pytest.raises(UserError, match="no document has two tokens or more"):
+        greffon.pretrain([tmp_path / "letters.txt"], out=tmp_path / "run", steps=1, **TINY)
