@@ -1,4 +1,3 @@
-import builtins
 from dataclasses import replace
 
 import numpy as np
@@ -83,19 +82,6 @@ def test_one_class_and_empty_texts_are_told_in_a_sentence():
         tfidf(["x", "y"], ["a", "a"], ["x"], ["a"], ["x"])
     with pytest.raises(UserError, match="no words"):
         tfidf(["", " "], ["a", "b"], ["x"], ["a"], ["x"])
-
-
-def test_without_scikit_learn_the_extra_is_named(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.startswith("sklearn"):
-            raise ModuleNotFoundError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UserError, match=r"pip install 'greffon\[compare\]'"):
-        tfidf(["x", "y"], ["a", "b"], ["x"], ["a"], ["x"])
 
 
 def test_features_are_words_with_their_neighbours_and_pieces_of_words():

@@ -63,7 +63,7 @@ def test_every_objective_is_trained_by_two_as_by_one() -> None:
     assert found.pop("any") == [True, False]
     assert found.pop("noted") == ["kept", None]
     assert "another process of this training has gone; go on with `resume`" in json.loads(said[1])
-    assert len(found) == 10
+    assert len(found) == 12
     for name, job in found.items():
         assert len(job["alone"]) == 4, name
         for alone, together in zip(job["alone"], job["together"], strict=True):
