@@ -86,5 +86,5 @@ def test_override_takes_what_is_given() -> None:
 def test_presets_are_named_when_missing() -> None:
     with pytest.raises(UserError, match="unknown preset 'compct'; did you mean 'compact'"):
         preset("compct", "causal")
-    with pytest.raises(UserError, match="serves causal and masked, not seq2seq; for seq2seq choose small or base"):
+    with pytest.raises(UserError, match="causal, masked, contrastive, not seq2seq; for seq2seq choose small"):
         preset("lab", "seq2seq")

@@ -260,7 +260,7 @@ class Contrast:
     """Settings of the contrast of documents (--objective contrastive)."""
 
     span_length: int = 128
-    """Tokens of each of the two views of a document."""
+    """Maximum number of tokens of each of the two spans of a document; fewer where the context is shorter."""
     temperature: float = 0.07
     """Temperature of the contrastive loss."""
 

@@ -261,7 +261,7 @@ def preset(name: str, objective: str) -> Preset:
     if objective not in found.objectives:
         fitting = [other for other, make in PRESETS.items() if objective in make().objectives]
         raise UserError(
-            f"preset {name!r} serves {' and '.join(found.objectives)}, not {objective}; "
+            f"preset {name!r} serves {', '.join(found.objectives)}, not {objective}; "
             f"for {objective} choose {' or '.join(fitting)}"
         )
     return found

@@ -185,6 +185,8 @@ def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) 
     masking = _masking(start.objective, settings, base.origin)
     contrast = _contrast(start.objective, settings, base.origin)
     shape = override(base.preset.shape, settings)
+    if contrast is not None and "span_length" not in settings:  # a shorter context reads shorter spans
+        contrast = replace(contrast, span_length=min(contrast.span_length, max(2, shape.context - 2)))
     if contrast is not None and contrast.span_length + 2 > shape.context:
         raise UserError(
             f"span_length {contrast.span_length} does not fit into a context of {shape.context} tokens between its two "
