@@ -111,7 +111,7 @@ def test_write(visit: Callable[..., Page], kinds: Kinds) -> None:
     expect(card.locator(".word")).to_have_text(tokens.nth(1).inner_text())
     page.keyboard.press("Home")
     other = next(one.token for one in first.alternatives if one.token != first.token and one.token.strip().isalpha())
-    card.get_by_role("button", name=f"Go on with “{other.strip()}” instead").click()
+    card.get_by_role("button", name=f"Continue with “{other.strip()}” instead").click()
     expect(page.locator(".answer .given")).to_have_text(f"le chat{other}")
     expect(tokens.first).to_be_visible()
 
@@ -168,7 +168,7 @@ def test_classify(visit: Callable[..., Page], kinds: Kinds) -> None:
     page.get_by_text("The most influential words as a table").click()
     expect(page.get_by_role("row")).to_have_count(4)
     other = next(label for label in found.probabilities if label != found.label)
-    page.get_by_role("button", name=f"What speaks for {other}?").click()
+    page.get_by_role("button", name=f"Influence of the words on {other}").click()
     expect(page.get_by_role("heading", name=f"Which words speak for “{other}”")).to_be_visible()
 
 
@@ -222,7 +222,7 @@ def test_runs(visit: Callable[..., Page], kinds: Kinds, growing: Path) -> None:
     expect(picture).to_have_attribute("aria-label", re.compile("against minutes"))
     page.get_by_label("Show the curve of masked").uncheck()
     expect(page.locator("path.held")).to_have_count(3)
-    page.get_by_text("Ledger: every parameter").first.click()
+    page.get_by_text("Parameters by component").first.click()
     expect(page.locator("tfoot")).to_contain_text(f"{greffon.params(kinds.causal).total:,}")
     page.get_by_text("The report").click()
     assert page.locator("iframe").get_attribute("sandbox") == ""
@@ -258,7 +258,7 @@ def test_mistakes_are_told_in_one_sentence(visit: Callable[..., Page]) -> None:
     page.get_by_label("Text").fill("rien de caché")
     page.get_by_role("button", name="Fill", exact=True).click()
     expect(page.get_by_role("alert")).to_have_text(
-        "The text has no [MASK] to fill; write [MASK] where a word is to be guessed."
+        "The text has no [MASK] to fill; write [MASK] where a token is to be predicted."
     )
 
 
