@@ -169,7 +169,7 @@ def test_classify(visit: Callable[..., Page], kinds: Kinds) -> None:
     expect(page.get_by_role("row")).to_have_count(4)
     other = next(label for label in found.probabilities if label != found.label)
     page.get_by_role("button", name=f"Influence of the words on {other}").click()
-    expect(page.get_by_role("heading", name=f"Which words speak for “{other}”")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"Influence of each word on “{other}”")).to_be_visible()
 
 
 def test_translate(visit: Callable[..., Page], kinds: Kinds) -> None:
