@@ -13,10 +13,10 @@ def train_in_turns(
     examples: Sequence[dict[str, Any]],
     collate: Callable[[list[dict[str, Any]]], dict[str, Any]],
     *,
-    rows: int,
+    batch_size: int,
     steps: int,
     work: float,
-    rate: float,
+    learning_rate: float,
     grouped: bool = False,
 ) -> None:
     """Train until there are no more turns; `steps` optimizer steps, which are so much work, make a turn."""
@@ -32,9 +32,9 @@ def train_in_turns(
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             output_dir=folder,
-            per_device_train_batch_size=rows,
+            per_device_train_batch_size=batch_size,
             max_steps=1_000_000,
-            learning_rate=rate,
+            learning_rate=learning_rate,
             lr_scheduler_type="constant",
             use_cpu=True,
             save_strategy="no",
