@@ -26,6 +26,9 @@ from greffon.data.readers import stream_lines
 
 Args = TypeVar("Args")
 
+ALIKE = 0.6
+"""Likeness (difflib's ratio, with its usual cutoff) from which on an unknown option looks like a slip of the finger."""
+
 _ABOUT_CONFIG = (
     "With --config FILE.toml, settings are read from a TOML file; options on the command line take precedence."
 )
@@ -222,7 +225,10 @@ def _look_up(written: str, known: Mapping[str, _Argument], refused: Mapping[str,
         raise _WordError(f"unknown option {written}: it is {known[ours].label} here")
     if not names:
         raise _WordError(f"unknown option {written}; this command has none")
-    nearest = max(names, key=lambda other: SequenceMatcher(None, name.strip("_"), other).ratio())
+    likeness = {other: SequenceMatcher(None, name.strip("_"), other).ratio() for other in names}
+    nearest = max(names, key=lambda other: likeness[other])
+    if likeness[nearest] < ALIKE and not nearest.startswith(name.strip("_")):
+        raise _WordError(f"unknown option {written}; nothing here has a name like it, the nearest is {option(nearest)}")
     raise _WordError(f"unknown option {written}; did you mean {option(nearest)}?")
 
 
@@ -241,7 +247,7 @@ def _value(label: str, hint: Any, word: str) -> Any:
         return word
     if hint is bool:
         if word.lower() not in ("true", "false"):
-            raise _WordError(f"{label}: {word!r} is neither; choose true or false")
+            raise _WordError(f"{label}: {word!r} is not a truth value; choose true or false")
         return word.lower() == "true"
     try:
         return hint(word)

@@ -164,6 +164,21 @@ def _signals_deferred() -> Iterator[None]:
             signal.raise_signal(number)
 
 
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Ignore Ctrl-C and SIGTERM: the work is being stopped already."""
+    try:
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]) -> None:
     """Train the arms that are not finished, `jobs` of them at a time (default: one for each core)."""
     waiting = [arm for arm in arms if not (arm.run.path / PROBABILITIES).is_file()]
@@ -186,9 +201,10 @@ def train_all(arms: Sequence[Arm], jobs: int | None, tell: Callable[[str], None]
             _train_in(pool, waiting, tell)
         except KeyboardInterrupt as problem:
             tell("stopping: what runs is being saved")
-            for process in active_children():  # those that have not received the signal themselves
-                process.terminate()
-            pool.shutdown(cancel_futures=True)
+            with _signals_ignored():  # a second signal would leave the workers alone, and the end waiting for them
+                for process in active_children():  # those that have not received the signal themselves
+                    process.terminate()
+                pool.shutdown(cancel_futures=True)
             number = getattr(problem, "signal", signal.SIGINT)
             raise Interrupted("the same command; finished trainings are kept", number) from None
         except BrokenProcessPool:

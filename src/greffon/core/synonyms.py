@@ -5,14 +5,43 @@ Nothing here makes an alias: a synonym is refused, with the right name in the se
 
 from collections.abc import Collection
 
+_OTHERS = {  # what people also type
+    "ddp": "processes",
+    "dev": "valid",
+    "dev_file": "valid",
+    "dim": "hidden_size",
+    "do_sample": "temperature",
+    "early_stopping": "patience",
+    "embed_dim": "hidden_size",
+    "format": "to",
+    "freeze_encoder": "freeze",
+    "from_pretrained": "init_from",
+    "input": "file",
+    "length": "max_new_tokens",
+    "llrd": "layer_decay",
+    "max_iter": "epochs steps",
+    "mlm": "objective",
+    "n_gpus": "processes",
+    "n_positions": "context",
+    "nproc_per_node": "processes",
+    "pretrained": "init_from",
+    "quantize": "int8",
+    "random_state": "seed seeds",
+    "rope": "positions",
+    "save_interval": "checkpoint_minutes",
+    "save_steps": "checkpoint_minutes",
+    "share_decoder_input_output_embed": "tie_embeddings",
+    "wd": "weight_decay",
+    "world_size": "processes",
+}
 _TRANSFORMERS = {  # TrainingArguments, the model configurations, and `generate`
     "lr": "learning_rate",
     "per_device_train_batch_size": "batch_size",
     "per_device_eval_batch_size": "batch_size",
     "train_batch_size": "batch_size",
     "auto_find_batch_size": "batch_size",
-    "num_train_epochs": "epochs",
-    "num_epochs": "epochs",
+    "num_train_epochs": "epochs steps",
+    "num_epochs": "epochs steps",
     "gradient_accumulation_steps": "gradient_accumulation",
     "max_steps": "steps",
     "num_train_steps": "steps",
@@ -20,7 +49,6 @@ _TRANSFORMERS = {  # TrainingArguments, the model configurations, and `generate`
     "lr_scheduler": "lr_schedule",
     "scheduler": "lr_schedule",
     "eval_steps": "evaluate_every",
-    "logging_steps": "evaluate_every",
     "num_warmup_steps": "warmup_steps",
     "early_stopping_patience": "patience",
     "metric_for_best_model": "metric_for_best",
@@ -105,18 +133,14 @@ _FAIRSEQ = {
     "save_dir": "out",
     "best_checkpoint_metric": "metric_for_best",
     "validate_interval_updates": "evaluate_every",
-    "source_lang": "source",
-    "target_lang": "target",
     "lenpen": "length_penalty",
     "lenpenalty": "length_penalty",
     "beam": "beam_size",
     "nbest": "n_best",
 }
 _SCIKIT_LEARN = {
-    "random_state": "seed",
     "random_seed": "seed",
     "n_jobs": "jobs",
-    "max_iter": "steps",
     "n_iter_no_change": "patience",
     "learning_rate_init": "learning_rate",
     "hidden_layer_sizes": "hidden_size",
@@ -161,7 +185,7 @@ _OURS_ONCE = {
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     theirs: tuple(ours.split())
-    for table in (_TRANSFORMERS, _NANOGPT, _FAIRSEQ, _SCIKIT_LEARN, _OURS_ONCE)
+    for table in (_TRANSFORMERS, _NANOGPT, _FAIRSEQ, _SCIKIT_LEARN, _OTHERS, _OURS_ONCE)
     for theirs, ours in table.items()
 }
 """Another tool's name of a setting, and ours; where there are several, the first that a command has."""
