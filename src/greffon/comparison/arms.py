@@ -21,11 +21,12 @@ from greffon.comparison.names import is_scratch
 from greffon.comparison.study import Study
 from greffon.core.config import Recipe
 from greffon.core.errors import UserError
+from greffon.core.files import read_json, write_json
 from greffon.core.machine import available_cores
 from greffon.data.splits import load_splits
 from greffon.inference.classify import probabilities
 from greffon.runs.params import params_of_run
-from greffon.runs.run import Run, read_json, write_json
+from greffon.runs.run import Run
 from greffon.training.finetune import ADAPTED, graft_recipe, prepare
 from greffon.training.trainer import Interrupted
 from greffon.training.trainer import train as carry_out

@@ -41,13 +41,13 @@ from greffon.comparison.results import DataSummary, Results, Settings
 from greffon.comparison.study import Plan, Question, Study, make_study
 from greffon.core.console import say
 from greffon.core.errors import UserError
-from greffon.core.files import write_atomically
+from greffon.core.files import read_json, write_atomically, write_json
 from greffon.core.locks import empty_directory, own_directory
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits, load_splits
 from greffon.inference.embed import embed
-from greffon.runs.run import Run, read_json, write_json
+from greffon.runs.run import Run
 from greffon.training.finetune import labelled_data
 
 

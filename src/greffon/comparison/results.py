@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from greffon.core.config import from_dict
 from greffon.core.errors import UserError
+from greffon.core.files import read_json
 from greffon.data.lint import Finding
 from greffon.inference.metrics import ClassScore
-from greffon.runs.run import read_json
 
 Interval = tuple[float, float]
 ArmKind = Literal["neural", "classical", "ensemble"]

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from greffon.core.errors import UserError
-from greffon.core.files import cache_folder, sha256
+from greffon.core.files import cache_folder, sha256, write_json
 from greffon.inference.beam import BATCH_TOKENS, Hypothesis, Search, Vocabulary
 from greffon.nn.attention import Attention
 from greffon.nn.blocks import Block, CrossBlock
@@ -30,7 +30,7 @@ from greffon.nn.encoder_decoder import EncoderDecoder, TargetDecoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
 from greffon.runs.export_dir import MARKER, clear
-from greffon.runs.run import Run, write_json
+from greffon.runs.run import Run
 
 FORMAT = 1
 """Version of the conversion, part of its digest; increase it when the same weights would be written differently."""

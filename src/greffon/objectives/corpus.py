@@ -6,7 +6,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from greffon.core.config import Recipe
+from greffon.core.config import Data, Recipe
 from greffon.core.errors import UserError
 from greffon.data.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, sample
 from greffon.data.segmentation import Sentences
@@ -44,10 +44,15 @@ class Corpus(Generic[Row]):
     summary: str
 
 
+def _sources(data: Data) -> list[tuple[str, ...]]:
+    """Name the texts that have a store of their own: each one of a mixture, or all together."""
+    return [(source,) for source in data.train] if data.mix else [data.train]
+
+
 def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus[Row]:
     """Open the token stores of a recipe; without validation files, hold some documents out."""
     data, training, length = recipe.data, recipe.training, recipe.shape.context
-    sources = [(source,) for source in data.train] if data.mix else [data.train]
+    sources = _sources(data)
     stores = [open_store(source, tokenizer, data.text_column) for source in sources]
     digest = "+".join(store.digest for store in stores)
     least = task.min_documents + (0 if data.valid else 1)
@@ -90,7 +95,7 @@ def held_out_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndar
         store = open_store(data.valid, tokenizer, data.text_column)
         yield from map(store.document, range(len(store)))
         return
-    for source in [(source,) for source in data.train] if data.mix else [data.train]:
+    for source in _sources(data):
         store = open_store(source, tokenizer, data.text_column)
         yield from (store.document(int(i)) for i in _hold_out(store, source, recipe.training.seed))
 
@@ -98,7 +103,7 @@ def held_out_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndar
 def training_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndarray]:
     """Read the documents that a pretraining recipe trains on, as token ids without start and end."""
     data = recipe.data
-    for source in [(source,) for source in data.train] if data.mix else [data.train]:
+    for source in _sources(data):
         store = open_store(source, tokenizer, data.text_column)
         left_out = set() if data.valid else set(_hold_out(store, source, recipe.training.seed).tolist())
         yield from (store.document(i)[1:-1] for i in range(len(store)) if i not in left_out)
@@ -142,7 +147,7 @@ def masked_pairs(recipe: Recipe, tokenizer: Tokenizer) -> Task[tuple[Pair, ...]]
 COMMON_TOKENS = 300
 """The most frequent tokens, which both views of a document may hold; any rarer one would give the pair away."""
 COUNTED = 4_000_000
-"""Tokens by which it is known which ones are frequent."""
+"""Tokens of each text by which it is known which ones are frequent."""
 
 
 def contrastive(recipe: Recipe, tokenizer: Tokenizer) -> Task[Views]:
@@ -150,8 +155,9 @@ def contrastive(recipe: Recipe, tokenizer: Tokenizer) -> Task[Views]:
     contrast = recipe.contrast
     assert contrast is not None
     data = recipe.data
-    counted = open_store(data.train, tokenizer, data.text_column).tokens[:COUNTED]
-    order = np.argsort(-np.bincount(counted, minlength=recipe.vocab_size), kind="stable")
+    stores = [open_store(source, tokenizer, data.text_column) for source in _sources(data)]
+    counts = sum(np.bincount(store.tokens[:COUNTED], minlength=recipe.vocab_size) for store in stores)
+    order = np.argsort(-counts, kind="stable")
     common = np.zeros(recipe.vocab_size, dtype=bool)
     common[order[:COMMON_TOKENS]] = True
     objective = Contrastive.over(tokenizer, contrast.temperature, common)

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from greffon.core.errors import UserError
-from greffon.runs.run import Run, write_json
+from greffon.core.files import write_json
+from greffon.runs.run import Run
 
 MARKER = "greffon.json"
 """The marker file: the format of the export, its run, objective, context and labels."""

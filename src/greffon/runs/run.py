@@ -28,9 +28,7 @@ from torch import Tensor, nn
 
 from greffon.core.config import Recipe, from_dict
 from greffon.core.errors import UserError
-from greffon.core.files import COPY, sha256, sweep, sync_directory, sync_file, write_atomically
-from greffon.core.files import read_json as read_json
-from greffon.core.files import write_json as write_json
+from greffon.core.files import COPY, read_json, sha256, sweep, sync_directory, sync_file, write_atomically, write_json
 from greffon.data.tokenizer import FILES as TOKENIZER_FILES
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model

@@ -29,11 +29,8 @@ FEW_PAIRS = 0.2
 """A smaller share of documents with two sentences is warned of: most rows would teach nothing about pairs."""
 FEW_HELD_OUT = 30
 """Fewer held-out pairs are warned of: the standard error of their accuracy is 9 points or more."""
-SHORT_TRIAL_ROWS = 64
-
-
-PAIR_TRIAL_ROWS = 64
-"""Rows at the start of the text that must contain pairs of both kinds."""
+TRIAL_ROWS = 64
+"""Rows at the start of the text by which it is judged: they must contain pairs of both kinds, or long enough texts."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
 
 def _warn_of_short(corpus: Corpus[Views], recipe: Recipe) -> None:
     """Tell that short texts teach a contrastive body little."""
-    rows = corpus.train.rows(0, SHORT_TRIAL_ROWS)
+    rows = corpus.train.rows(0, TRIAL_ROWS)
     short = sum(len(row.first) < SHORTEST or len(row.second) < SHORTEST for row in rows)
     if 2 * short > len(rows):
         warnings.warn(
@@ -107,7 +104,7 @@ def _warn_of_short(corpus: Corpus[Views], recipe: Recipe) -> None:
 
 def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
     """Refuse text without pairs of sentences, and warn of few."""
-    found = [pair.follows for row in corpus.train.rows(0, PAIR_TRIAL_ROWS) for pair in row]
+    found = [pair.follows for row in corpus.train.rows(0, TRIAL_ROWS) for pair in row]
     share = sum(follows is not None for follows in found) / max(1, len(found))
     where = ", ".join(recipe.data.train)
     if {True, False} - set(found):

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from greffon.core.errors import UserError
+from greffon.core.files import read_json
 from greffon.core.json_results import JsonResult
 from greffon.runs.params import Ledger, params_of_run
-from greffon.runs.run import Run, read_json
+from greffon.runs.run import Run
 from greffon.runs.summary import show
 from greffon.web.curves import Curve, curve
 

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from greffon.core.errors import UserError
-from greffon.runs.run import read_json
+from greffon.core.files import read_json
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -6,7 +6,7 @@ from typing import Any
 from safetensors.torch import save
 
 from greffon.core.errors import UserError
-from greffon.core.files import write_atomically
+from greffon.core.files import write_atomically, write_json
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.export_dir import open_directory
 from greffon.runs.huggingface.card import model_card
@@ -14,7 +14,7 @@ from greffon.runs.huggingface.checkpoint import ALIASES
 from greffon.runs.huggingface.families import GPT2, MARIAN, config_of, fitting_family, misfits
 from greffon.runs.huggingface.tensor_map import places_of, to_theirs
 from greffon.runs.huggingface.tokenizer_files import check_tokenizer, write_tokenizer
-from greffon.runs.run import Run, write_json
+from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
 
 

@@ -9,12 +9,11 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from greffon.core.errors import UserError
-from greffon.core.files import write_atomically
+from greffon.core.files import read_json, write_atomically, write_json
 from greffon.data.tokenizer import ROLES, Tokenizer
 from greffon.data.tokenizer_backends import HuggingFace
 from greffon.data.tokenizer_imported import Imported, Marian, imported, imported_marian
 from greffon.runs.huggingface.families import MARIAN, Family
-from greffon.runs.run import read_json, write_json
 
 _THEIR_NAMES = {
     "pad": "pad_token", "start": "bos_token", "end": "eos_token", "cls": "cls_token", "sep": "sep_token",
