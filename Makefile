@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test soak check golden bench bench-learning bench-scaling docs notebook clean
+.PHONY: demo test soak check golden bench bench-learning bench-scaling bench-growth docs notebook clean
 
 # torch first and by its exact version, so that no other install step pulls another build.
 $(VENV)/torch: constraints.txt
@@ -57,6 +57,9 @@ bench-learning: $(VENV)/bench  ## how soon compact has learnt what the lab's loo
 
 bench-scaling: $(VENV)/bench  ## speed and memory against context, vocabulary, width and corpus size
 	$(BIN)/python -m bench.scaling --gigabyte
+
+bench-growth: $(VENV)/bench  ## time and memory against the number of texts
+	$(BIN)/python -m bench.growth
 
 docs: $(VENV)/docs  ## the site, into build/site; a link that leads nowhere is an error
 	$(BIN)/sphinx-build -q -W --keep-going docs build/site

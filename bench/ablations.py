@@ -1,6 +1,6 @@
 """One change at a time to the compact preset: held-out bits per byte after equal tokens, over seeds.
 
-    python bench/ablations.py TEXT… [--tokens 500000] [--seeds 2] [--only NAME …]
+    python bench/ablations.py TEXT… [--objective causal] [--tokens 500000] [--seeds 2] [--only NAME …]
 
 Every variant trains in one thread; variants alternate within a seed. Speed stands beside, as a share of
 the first variant's, because what learns more a token may still learn less a minute. Results are printed
@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from greffon.core.config import Data, Recipe, override
+from greffon.core.config import Data, Masking, Recipe, override
 from greffon.core.machine import keep_memory
 from greffon.core.presets import compact, lab
 from greffon.data.corpora import documents
@@ -26,14 +26,21 @@ from greffon.nn.build import make_model
 from greffon.training.jobs import pretraining
 from greffon.training.loop import fit
 from greffon.training.optim import make_optimizers
+from greffon.training.pretrain import BODIES
 
+PLAIN = {
+    "activation": "squared-relu", "intermediate_size": 512, "norm": "layer", "scale_embeddings": True,
+    "embedding_norm": False, "first_norm": True, "head_transform": False, "head_bias": False,
+}  # fmt: skip
+"""A plain pre-norm body, as wide as two linear layers instead of three allow, for either objective."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "compact": {},
+    "plain": {**PLAIN},
     "AdamW alone": {"optimizer": "adamw", "learning_rate": 3e-3},
-    "RMSNorm": {"norm": "rms"},
-    "ReLU": {"activation": "relu"},
-    "SwiGLU, two thirds as wide": {"activation": "swiglu", "intermediate_size_share": 2 / 3},
-    "Llama": {"norm": "rms", "activation": "swiglu", "intermediate_size_share": 2 / 3, "scale_embeddings": False},
+    "LayerNorm": {"norm": "layer"},
+    "ReLU": {**PLAIN, "activation": "relu"},
+    "squared ReLU": {"activation": "squared-relu", "intermediate_size": 512},
+    "embeddings not scaled": {"scale_embeddings": False},
     "sinusoidal positions": {"positions": "sinusoidal"},
     "post-norm": {"norm_place": "post"},
     "untied head": {"tie_embeddings": False},
@@ -51,17 +58,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def recipe_of(change: dict[str, Any], data: Data, vocabulary: int, seed: int) -> Recipe:
+def recipe_of(change: dict[str, Any], objective: Any, data: Data, vocabulary: int, seed: int) -> Recipe:
     """Describe one variant."""
     preset = (lab if change.get("preset") == "lab" else compact)()
     settings: dict[str, Any] = {name: value for name, value in change.items() if name != "preset"}
-    for name in ("intermediate_size", "muon_learning_rate", "learning_rate"):
+    for name in ("muon_learning_rate", "learning_rate"):
         if (share := settings.pop(f"{name}_share", None)) is not None:
-            base = preset.shape.intermediate_size if name == "intermediate_size" else getattr(preset.training, name)
-            settings[name] = type(base)(base * share)
-    shape = override(preset.shape, settings)
+            settings[name] = share * getattr(preset.training, name)
+    shape = override(preset.shape_for(objective), settings)
     training = override(preset.training, {**settings, "seed": seed})
-    return Recipe("causal", change.get("preset", "compact"), shape, training, data, vocabulary)
+    masking = Masking() if objective == "masked" else None
+    name, body = change.get("preset", "compact"), BODIES[objective]
+    return Recipe(objective, name, shape, training, data, vocabulary, body=body, masking=masking)
 
 
 def measure(recipe: Recipe, tokenizer: Tokenizer, tokens: int) -> dict[str, float]:
@@ -85,6 +93,7 @@ def main() -> None:
     """Measure the variants and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", nargs="+")
+    parser.add_argument("--objective", choices=("causal", "masked"), default="causal")
     parser.add_argument("--mix", type=int, nargs="*", default=[])
     parser.add_argument("--vocab-size", type=int, default=compact().vocab_size)
     parser.add_argument("--tokens", type=int, default=500_000)
@@ -99,7 +108,7 @@ def main() -> None:
     found: dict[str, list[dict[str, float]]] = {}
     for seed in range(args.seeds):
         for name in args.only:
-            recipe = recipe_of(VARIANTS[name], data, tokenizer.size, seed)
+            recipe = recipe_of(VARIANTS[name], args.objective, data, tokenizer.size, seed)
             found.setdefault(name, []).append(measure(recipe, tokenizer, args.tokens))
             args.out.write_text(json.dumps(found, indent=1))
             print(f"seed {seed}, {name}: {found[name][-1]}", flush=True)

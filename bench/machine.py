@@ -22,6 +22,7 @@ PACKAGES = (
     "tiktoken",
     "rustbpe",
     "sentencepiece",
+    "sentence-transformers",
     "numpy",
 )
 

@@ -12,7 +12,7 @@ from bench.machine import same
 from greffon.core.files import write_atomically
 
 NOT_YET = "*Not measured yet.*"
-PARTS = {"contests": "bench", "learning": "learning", "scaling": "scaling"}
+PARTS = {"contests": "bench", "learning": "learning", "scaling": "scaling", "growth": "growth"}
 """The parts of the results, and the sections of the page that show them."""
 
 

@@ -122,9 +122,9 @@ def _corpus_facts(file: Path, started: float) -> dict[str, float]:
 POINTS = {"tokenizer": tokenizer_point, "store": store_point}
 
 
-def in_own_process(kind: str, what: str, threads: int, folder: Path) -> dict[str, float]:
+def in_own_process(kind: str, what: str, threads: int, folder: Path, module: str = "bench.scaling") -> dict[str, float]:
     """Measure one point in a process of its own."""
-    words = [sys.executable, "-m", "bench.scaling", "--point", kind, what]
+    words = [sys.executable, "-m", module, "--point", kind, what]
     made = subprocess.run(
         words, cwd=ROOT, env=environment(threads, folder), capture_output=True, text=True, check=False
     )

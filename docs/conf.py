@@ -96,7 +96,19 @@ def names() -> str:
     return "\n".join(parts)
 
 
-VERBS = ("classify", "generate", "fill", "translate", "evaluate", "params", "show", "compare", "occlude")
+VERBS = (
+    "classify",
+    "generate",
+    "fill",
+    "translate",
+    "evaluate",
+    "params",
+    "show",
+    "compare",
+    "compare_task",
+    "occlude",
+    "rank",
+)
 """The functions whose results have a schema of their own."""
 
 

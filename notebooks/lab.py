@@ -255,7 +255,8 @@ print("cold:", greffon.generate(causal, "this movie is", max_new_tokens=15, temp
 
 # %%
 pretrained = causal.load_model()
-grafted = greffon.Model(pretrained.body, greffon.ClassHead(pretrained.body.hidden_size, 2, pooling="mean"))
+head = greffon.ClassHead(pretrained.body.hidden_size, 2, greffon.Graft(pooling="mean"))
+grafted = greffon.Model(pretrained.body, head)
 print(f"body: {sum(p.numel() for p in grafted.body.parameters()):,} parameters, as they were")
 print(f"head: {sum(p.numel() for p in grafted.head.parameters()):,} parameters, new")
 assert grafted.body is pretrained.body

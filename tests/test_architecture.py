@@ -14,7 +14,10 @@ import pytest
 from tiny import TinyRuns
 
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
-ROOMS = ["core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison", "web", "cli"]
+ROOMS = [
+    "core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison",
+    "web", "cli",
+]  # fmt: skip
 """From the ground up: a room imports from itself and from rooms before it in this list."""
 TOP = {"__init__.py", "__main__.py", "py.typed"}
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packages import needs
 
-from bench import learning, scaling
+from bench import growth, learning, scaling
 from bench.__main__ import main
 from bench.contest import SECONDS, Contest, Goal, agreement, summarise, times_as_fast
 from bench.contests import CONTESTS
@@ -169,9 +169,18 @@ def test_growth_is_told_and_drawn(tmp_path: Path) -> None:
     assert scaling.draw(found, tmp_path / "growth.png").stat().st_size > 10_000
 
 
+def test_growth_by_texts_is_measured_and_told(tmp_path: Path) -> None:
+    file = growth.made_up_texts(tmp_path / "texts.csv", 1200)
+    assert len(file.read_text().splitlines()) == 1201
+    assert growth.point("tfidf", file)["seconds"] > 0
+    points = [{"at": at, "seconds": at / 1e4, "peak_gigabytes": 0.5} for at in (10_000, 100_000)]
+    page = growth.section({"store": points})
+    assert "| store | 10,000 · 100,000 | 1.00 s · 10.0 s (power 1.00) | 0.50 GB · 0.50 GB (power 0.00) |" in page
+
+
 def test_the_page_and_its_markers_fit_the_writers() -> None:
     page = (ROOT / "BENCHMARKS.md").read_text(encoding="utf-8")
-    for name in ("bench", "learning", "scaling"):
+    for name in ("bench", "learning", "scaling", "growth"):
         assert put_between(page, name, "X").count("X<!--") == 1
 
 
@@ -199,7 +208,9 @@ def test_a_contestant_that_falls_over_is_named(tmp_path: Path) -> None:
 def test_a_quick_run_writes_results_and_page(tmp_path: Path) -> None:
     pytest.importorskip("sentencepiece")
     page, file = tmp_path / "PAGE.md", tmp_path / "results.json"
-    old = "".join(f"<!-- {name}:start -->of before<!-- {name}:end -->\n" for name in ("bench", "learning", "scaling"))
+    old = "".join(
+        f"<!-- {name}:start -->of before<!-- {name}:end -->\n" for name in ("bench", "learning", "scaling", "growth")
+    )
     page.write_text(f"before\n{old}after\n")
     words = ["--quick", "--threads", "1", "--only", "tokenizer-training", "--data", str(tmp_path / "data")]
     assert main([*words, "--results", str(file), "--page", str(page)]) == 0
@@ -215,7 +226,7 @@ def test_a_quick_run_writes_results_and_page(tmp_path: Path) -> None:
     assert "| training a tokenizer of 8,000 tokens on 20 MB | Greffon |" in written
     assert str(tmp_path) not in file.read_text() + written
     assert "of before" not in written  # what the results do not hold, the page does not show
-    assert written.count("*Not measured yet.*") == 2
+    assert written.count("*Not measured yet.*") == 3
     assert "minutes" not in found  # not all contests were held
 
 

@@ -24,7 +24,7 @@ SMALL = ["--layers", "1", "--hidden-size", "32", "--heads", "2", "--intermediate
 def commands() -> list[list[str]]:
     """The README's commands, then the guide's, which continue with the same runs."""
     blocks = re.findall(r"```sh\n(.*?)```", README + GUIDE, flags=re.S)
-    lines = [line for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks for line in block.replace(" && greffon", "\ngreffon").splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("greffon ")]
 
 
@@ -37,6 +37,8 @@ def shorten(words: list[str]) -> list[str]:
         return [*words[:cut], *words[cut + 2 :], "--steps", "5", *vocabulary, *SMALL, *size]
     if words[0] in ("finetune", "compare") and "--epochs" not in words:
         words = [*words, "--epochs", "3"]
+    if "--train-sizes" in words:
+        words[words.index("--train-sizes") + 1] = "10,20"
     if words[0] == "compare" and "--seeds" not in words:
         words = [*words, "--seeds", "1"]
     return words

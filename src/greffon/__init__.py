@@ -1,11 +1,15 @@
 """Greffon: grow a Transformer body on unlabelled text, graft a new head on it for each task.
 
 One function a command, and the nouns they work on. They are imported when first used, so that
-`import greffon` costs nothing.
+`import greffon` costs nothing. It only prepares OpenMP, which reads its settings when torch is loaded.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from greffon.core.machine import prepare_openmp as _prepare_openmp
+
+_prepare_openmp()
 
 __version__ = "0.1.0"
 
@@ -16,6 +20,7 @@ _HOME = {
     "resume": "training.pretrain",
     "finetune": "training.finetune",
     "compare": "comparison.compare",
+    "compare_task": "comparison.other_tasks",
     "demo": "cli.demos.reviews",
     "demo_data": "cli.demos.reviews",
     "demo_translation": "cli.demos.translation",
@@ -29,6 +34,7 @@ _HOME = {
     "occlude": "inference.occlusion",
     "embed": "inference.embed",
     "nearest": "inference.embed",
+    "rank": "inference.rank",
     "word_vectors": "inference.embed",
     "translate": "inference.translate",
     "translate_best": "inference.translate",
@@ -81,6 +87,7 @@ if TYPE_CHECKING:
     from greffon.comparison.compare import Comparison as Comparison
     from greffon.comparison.compare import compare as compare
     from greffon.comparison.figures import accuracy_figure as accuracy_figure
+    from greffon.comparison.other_tasks import compare_task as compare_task
     from greffon.core.config import Graft as Graft
     from greffon.core.config import Masking as Masking
     from greffon.core.config import Recipe as Recipe
@@ -102,6 +109,7 @@ if TYPE_CHECKING:
     from greffon.inference.generate import stream as stream
     from greffon.inference.loss_by_position import loss_by_position as loss_by_position
     from greffon.inference.occlusion import occlude as occlude
+    from greffon.inference.rank import rank as rank
     from greffon.inference.translate import translate as translate
     from greffon.inference.translate import translate_best as translate_best
     from greffon.nn.body import Decoder as Decoder

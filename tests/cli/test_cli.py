@@ -14,7 +14,7 @@ import pytest
 import greffon
 from greffon.cli import COMMANDS, run
 from greffon.cli.outcome import _when
-from greffon.cli.parsing import asked_texts
+from greffon.cli.texts import asked_texts
 from greffon.core.config import FREE, PAIR_SETTINGS, Shape
 from greffon.core.locks import LOCK
 from greffon.runs.run import Run
@@ -82,7 +82,7 @@ def test_help_does_not_import_torch() -> None:
         (["pretrain", "{text}"], "name a directory with --out"),
         (["pretrain", "--out", "{new}"], "no text to train on"),
         (["pretrain", "{missing}", "--out", "{new}"], "missing.txt"),
-        (["pretrain", "{text}", "--out", "{new}", "--steps", "0"], "steps is 0; choose a number above 0"),
+        (["pretrain", "{text}", "--out", "{new}", "--steps", "0"], "--steps is 0; choose a number above 0"),
         (["pretrain", "{text}", "--out", "{new}", "--steps", "1", "--minutes", "1"], "exclude each other"),
         (["pretrain", "{text}", "--out", "{new}", "--heads", "7", "--steps", "1"], "cannot be cut into 7 heads"),
         (["pretrain", "{text}", "--out", "{body}", "--steps", "1"], "holds a run already"),
@@ -108,7 +108,7 @@ def test_help_does_not_import_torch() -> None:
         (["pretrain", "{text}", "--dry-run", "--hidden-size", "99999", "--heads", "1", "--positions", "none"], "GB"),
         (["pretrain", "{text}", "--dry-run", "--batch-size", "100000000"], "a smaller shape or --batch-size"),
         (["pretrain", "{text}", "--dry-run", "--layers", "1000000"], "choose 1000 at most"),
-        (["pretrain", "{text}", "--dry-run", "--learning-rate", "inf"], "rate is inf"),
+        (["pretrain", "{text}", "--dry-run", "--learning-rate", "inf"], "--learning-rate is inf"),
         (["pretrain", "{text}", "--out", "{new}", "--config", "{config2}"], "seed: expected int, found 'two'"),
         (["tokenizer", "{text}", "--out", "{new}", "--vocab-size", "99999999999"], "beyond reason"),
         (["tokenizer", "", "--out", "{new}"], "the name of a text file is empty"),
@@ -120,29 +120,29 @@ def test_help_does_not_import_torch() -> None:
         (["generate", "{body}"], "PROMPT is missing"),
         (["generate", "{body}", "Bonjour", "les"], "unexpected word 'les'; put a text with spaces in quotes"),
         (["generate", "{body}", "Bonjour", "--max-new-tokens", "many"], "--max-new-tokens: 'many' is no whole number"),
-        (["generate", "{body}", "Bonjour", "--temperature", "nan"], "temperature is nan"),
-        (["generate", "{body}", "Bonjour", "--seed", "-1"], "seed is -1"),
-        (["generate", "{body}", "Bonjour", "--seed", "99999999999999999999999"], "seed is 9"),
+        (["generate", "{body}", "Bonjour", "--temperature", "nan"], "--temperature is nan"),
+        (["generate", "{body}", "Bonjour", "--seed", "-1"], "--seed is -1"),
+        (["generate", "{body}", "Bonjour", "--seed", "99999999999999999999999"], "--seed is 9"),
         (["params", "{body}", "--classes", "2"], "leave out --classes"),
-        (["generate", "{body}", "Bonjour", "--temperature", "-1"], "temperature is -1"),
-        (["generate", "{body}", "Bonjour", "--max-new-tokens", "0"], "tokens is 0"),
+        (["generate", "{body}", "Bonjour", "--temperature", "-1"], "--temperature is -1"),
+        (["generate", "{body}", "Bonjour", "--max-new-tokens", "0"], "--max-new-tokens is 0"),
         (["resume", "{missing}"], "no run at"),
         (["resume", "{body}"], "has finished its 3 steps"),
-        (["resume", "{body}", "--extra-steps", "-2"], "extra_steps is -2"),
+        (["resume", "{body}", "--extra-steps", "-2"], "--extra-steps is -2"),
         (["show", "{missing}"], "no run at"),
         (["params", "--preset", "lob"], "did you mean 'lab'?"),
         (["params", "{missing}"], "no run at"),
-        (["params", "--vocab-size", "0"], "vocab_size is 0"),
+        (["params", "--vocab-size", "0"], "--vocab-size is 0"),
         (["params", "--bias", "perhaps"], "choose true or false"),
         (["evaluate", "{body}", "{missing}"], "missing.txt"),
         (["classify", "{body}", "Bonjour"], "no classifier"),
         (["classify", "{body}"], "nothing to classify"),
-        (["classify", "{body}", "--file", "{header}"], "header.csv is empty: nothing to classify"),
+        (["classify", "{body}", "--file", "{header}"], "is a causal run, no classifier"),
         (["translate", "{body}", "--file", "{nothing}"], "nothing.txt is empty: nothing to translate"),
         (["finetune", "{missing}", "--train", "{labelled}", "--out", "{new}"], "no run at"),
         (["finetune", "{body}", "--train", "{missing}", "--out", "{new}"], "missing.txt"),
         (["finetune", "{body}", "--train", "{oneclass}", "--out", "{new}"], "class"),
-        (["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--epochs", "0"], "epochs is 0"),
+        (["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--epochs", "0"], "--epochs is 0"),
         (
             ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--freeze", "--layer-decay", "0.9"],
             "--layer-decay has no effect with --freeze: no layer of the body is trained; give one of them",
@@ -150,6 +150,44 @@ def test_help_does_not_import_torch() -> None:
         (
             ["pretrain", "{text}", "--out", "{new}", "--optimizer", "adamw", "--muon-learning-rate", "0.1"],
             "--muon-learning-rate has no effect with --optimizer adamw",
+        ),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--muon-learning-rate", "0.1"],
+            "--muon-learning-rate has no effect with --optimizer adamw",
+        ),
+        (
+            ["pretrain", "{text}", "--out", "{new}", "--label-smoothing", "0.1"],
+            "has no effect here: it is for transl",
+        ),
+        (["pretrain", "{text}", "--out", "{new}", "--mix", "3"], "--mix has no effect on a single text"),
+        (["pretrain", "{text}", "--out", "{new}", "--text-column", "avis"], "plain text has no columns; leave"),
+        (["tokenizer", "{text}", "--out", "{new}", "--text-column", "avis"], "plain text has no columns; leave"),
+        (["generate", "{body}", "Bonjour", "--temperature", "0", "--top-k", "5"], "no effect with --temperature 0"),
+        (["generate", "{body}", "Bonjour", "--temperature", "0", "--top-p", "0.9"], "no effect with --temperature 0"),
+        (["generate", "{body}", "Bonjour", "--temperature", "0.9", "--top-k", "1"], "no effect with --top-k 1"),
+        (["evaluate", "{body}", "{text}", "--beam-size", "4"], "run: it is for translators; leave it out"),
+        (
+            ["evaluate", "{body}", "{text}", "--label-column", "label"],
+            "run: it is for classifiers; leave it out",
+        ),
+        (
+            ["evaluate", "{body}", "{text}", "--source-column", "en"],
+            "run: it is for translators; leave it out",
+        ),
+        (["evaluate", "{body}", "{text}", "--text-column", "avis"], "plain text has no columns; leave"),
+        (["classify", "{body}", "Bonjour", "--text-column", "avis"], "--text-column avis has no effect without --file"),
+        (["translate", "{body}", "Bonjour", "--text-column", "en"], "--text-column en has no effect without --file"),
+        (
+            ["classify", "{body}", "--file", "{text}", "--text-column", "avis"],
+            "plain text has no columns; leave",
+        ),
+        (
+            ["embed", "{body}", "--file", "{text}", "--out", "{new}", "--top-k", "5"],
+            "--top-k has no effect without --nearest; leave it out",
+        ),
+        (
+            ["draw", "extrapolation", "{body}", "--text-column", "avis"],
+            "avis has no effect without --file",
         ),
         (
             ["pretrain", "{text}", "--objective", "seq2seq", "--text-column", "t", "--out", "{new}"],
@@ -164,10 +202,22 @@ def test_help_does_not_import_torch() -> None:
             ["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--train-sizes", "many"],
             "--train-sizes is 'many'",
         ),
-        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--seeds", "0"], "seeds is 0"),
+        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--seeds", "0"], "--seeds is 0"),
         (
-            ["compare", "{body}", "--train", "{rare}", "--out", "{new}", "--train-sizes", "4,20"],
-            "only 'a' is among so few",
+            ["compare", "{body}", "--train", "{rare}", "--out", "{new}", "--train-sizes", "1,20"],
+            "--train-sizes 1: there are 2 classes",
+        ),
+        (
+            ["compare", "{body}", "--train", "{rare}", "--out", "{new}", "--train-sizes", "20,80"],
+            "only 72 labelled texts are there to draw from",
+        ),
+        (
+            ["compare", "{body}", "--train", "{rare}", "--valid", "{rare}", "--out", "{new}", "--train-sizes", "20"],
+            "so that twenty labels are twenty; leave out --valid",
+        ),
+        (
+            ["compare", "{body}", "--train", "{rare}", "--out", "{new}", "--train-sizes", "20", "--tune"],
+            "--tune needs validation texts",
         ),
         (["compare", "{body}", "--train", "{short}", "--out", "{new}"], ":3: 1 cell where the header has 2; add what"),
         (["compare", "{body}", "--train", "{two}", "--out", "{new}"], "every text has the label 'a'"),
@@ -260,10 +310,13 @@ def test_standard_input_is_read_line_by_line(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_fine_tuning_is_told_in_epochs(body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "labelled.csv"
-    table.write_text("text,label\n" + "".join(f"{('bon', 'mal')[i % 2]} {i},{i % 2}\n" for i in range(40)))
+    table.write_text("text,label\n" + "".join(f"{('bon', 'mal')[i % 2]} {i},{i % 2}\n" for i in range(32)))
+    valid = tmp_path / "valid.csv"
+    valid.write_text("text,label\n" + "".join(f"{('bon', 'mal')[i % 2]} {i},{i % 2}\n" for i in range(32, 40)))
 
     def finetune(name: str, *words: object) -> tuple[str, str]:
-        given = ("finetune", body, "--train", table, "--out", tmp_path / name, "--epochs", 4, "--batch-size", 8, *words)
+        given = ("finetune", body, "--train", table, "--valid", valid, "--out", tmp_path / name, "--epochs", 4,
+                 "--batch-size", 8, "--head-init", "random", *words)  # fmt: skip
         assert run([str(word) for word in given]) == 0
         return capsys.readouterr()
 
@@ -274,11 +327,11 @@ def test_fine_tuning_is_told_in_epochs(body: Path, tmp_path: Path, capsys: pytes
     assert f"(best after epoch {made.scores['step'] // 4} of 4)" in out
     assert "texts: 32 to train on, 8 for validation; classes: 0, 1" in said
 
-    still = ("--learning-rate", 1e-30, "--muon-learning-rate", 1e-30, "--patience", 1, "--test", table)
+    still = ("--learning-rate", 1e-30, "--patience", 1, "--test", table)
     out, said = finetune("still", *still)
     assert "(best before the first epoch: no epoch was better, so the head is untrained)" in out
     assert "stopping early: no better score in 1 evaluation\n" in said
-    assert "8 for validation, 40 for the test; classes" in said
+    assert "8 for validation, 32 for the test; classes" in said
     assert _when(200, 320, 4) == "after epoch 2.5 of 4"  # with --evaluate-every, it may be between two
 
 
@@ -323,7 +376,7 @@ def test_true_and_false_may_be_written_small(capsys: pytest.CaptureFixture[str])
 
 def test_a_dry_run_says_what_it_would_cost(capsys: pytest.CaptureFixture[str], corpus: Path) -> None:
     assert run(["pretrain", str(corpus), "--dry-run", "--vocab-size", "500", "--layers", "1", "--steps", "10"]) == 0
-    assert re.search(r"compact: [\d,]+ parameters; about .* GB of memory and .* here", capsys.readouterr().out)
+    assert re.search(r"auto: [\d,]+ parameters; about .* GB of memory and .* here", capsys.readouterr().out)
 
 
 def test_every_public_name_is_there() -> None:

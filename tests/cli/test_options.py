@@ -11,10 +11,11 @@ import pytest
 import greffon
 from greffon.cli import COMMANDS, run
 from greffon.cli.draw import FIGURES
-from greffon.cli.options import _field_help
+from greffon.cli.options import field_help
 from greffon.cli.parsing import arguments, given, parse
 from greffon.core.config import Graft, Masking, Shape, Training
 from greffon.core.errors import UserError
+from greffon.core.presets import compact, small
 from greffon.core.settings import Budget, Corpus, Finetuning, Labels, Launch, Pairs, Start
 from greffon.core.synonyms import SYNONYMS
 
@@ -163,7 +164,7 @@ def test_every_option_has_a_help_text(page: list[str], capsys: pytest.CaptureFix
     "kind", [Shape, Training, Graft, Masking, Start, Corpus, Pairs, Budget, Labels, Finetuning, Launch]
 )
 def test_each_docstring_stands_alone(kind: type) -> None:
-    told = _field_help(kind)
+    told = field_help(kind)
     assert set(told) == {f.name for f in dataclasses.fields(kind)}
     for text in told.values():
         assert text[0].isupper()
@@ -205,3 +206,18 @@ def test_a_synonym_as_a_keyword_gets_our_name(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=f"^unknown setting '{name}': it is '{ours}' here$"):
             call(**{name: 1})
     assert not (tmp_path / "r").exists()
+
+
+def test_help_tells_the_numbers_of_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(command: str, option: str) -> str:
+        with pytest.raises(SystemExit):
+            run([command, "--help"])
+        page = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        return page.partition(f" --{option} ")[2].partition(")")[0]
+
+    shapes = compact().shape, small().shape
+    assert told("pretrain", "layers").endswith(f"(default: compact {shapes[0].layers}, small {shapes[1].layers}")
+    rate = f"compact and small {compact().training.learning_rate}, contrastive {compact().contrastive.learning_rate}"
+    assert told("pretrain", "learning-rate").endswith(f"(default: {rate}")
+    assert told("finetune", "batch-size").endswith(f"(default: compact {compact().finetuning.batch_size}")
+    assert told("compare", "dropout").endswith(f"(default: compact {compact().finetuning_dropout}")

@@ -5,6 +5,7 @@ import pytest
 
 from greffon.comparison import baselines
 from greffon.comparison.baselines import C_GRID, majority, tfidf
+from greffon.comparison.tfidf import vectoriser
 from greffon.core.errors import UserError
 
 
@@ -85,7 +86,7 @@ def test_one_class_and_empty_texts_are_told_in_a_sentence():
 
 
 def test_features_are_words_with_their_neighbours_and_pieces_of_words():
-    few, many = baselines._vectoriser(499), baselines._vectoriser(500)
+    few, many = vectoriser(499), vectoriser(500)
     few.fit(["ab cd ef", "zz"])
     names = {name.partition("__")[2] for name in few.get_feature_names_out()}
     assert {"ab", "ab cd", "zz", " a", "ab ", " ab ", "zz "} <= names

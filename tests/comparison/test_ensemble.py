@@ -30,12 +30,41 @@ def test_no_worse_on_validation_than_either_alone(seed, classes, one, other):
     labels = [str(i) for i in range(classes)]
     found = fit_ensemble(labels, valid, [str(i) for i in gold], valid)
     assert all(0 <= weight <= MAX_WEIGHT for weight in found.weights)
-    reached = loss(valid, found.weights, gold)
-    assert all(reached <= loss(valid, alone, gold) + 1e-6 for alone in ((1, 0), (0, 1), (0.5, 0.5), (1, 1)))
+    alone = [np.mean(np.argmax(member, axis=1) == gold) for member in valid]
+    assert found.valid_accuracy >= max(alone)
     # On the same texts it answers the same.
     assert found.valid_accuracy == pytest.approx(
         np.mean([int(label) == i for label, i in zip(found.predictions, gold, strict=True)])
     )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 5))
+def test_without_shrinkage_the_loss_is_the_lowest(seed, classes):
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, classes, 60)
+    valid = (answers(rng, gold, classes, 2.0), answers(rng, gold, classes, 1.0))
+    names = [str(i) for i in gold]
+    labels = [str(i) for i in range(classes)]
+    found = fit_ensemble(labels, valid, names, valid, shrinkage=0.0, margin=100.0)
+    reached = loss(valid, found.weights, gold)
+    assert all(reached <= loss(valid, alone, gold) + 1e-6 for alone in ((1, 0), (0, 1), (0.5, 0.5), (1, 1)))
+
+
+def test_few_texts_leave_the_plain_sum_and_a_mistake_more_does_not_dismiss_it():
+    rng = np.random.default_rng(1)
+    gold = rng.integers(0, 2, 400)
+    valid = (answers(rng, gold, 2, 2.0), answers(rng, gold, 2, 0.0))
+    names = [LABELS[i] for i in gold]
+
+    def weights(texts, **settings):
+        part = tuple(each[:texts] for each in valid)
+        return np.array(fit_ensemble(LABELS, part, names[:texts], part, **settings).weights)
+
+    far = [np.abs(weights(texts, margin=100.0) - 1).max() for texts in (4, 40, 400)]
+    assert far[0] < far[1] < far[2]
+    assert weights(400)[1] < 0.35 < 1 < weights(400)[0], "one member knows nothing"
+    assert weights(8, margin=2.0).all(), "eight texts cannot show that"
 
 
 def test_two_classes_are_weighed_as_logistic_regression_weighs_them():
@@ -45,11 +74,17 @@ def test_two_classes_are_weighed_as_logistic_regression_weighs_them():
     margins = np.stack([np.log(np.array(each)) @ [-1, 1] for each in valid], axis=1)
     oracle = LogisticRegression(C=1e6, fit_intercept=False, tol=1e-8).fit(margins, gold)
     test = (answers(rng, gold, 2, 1.0), answers(rng, gold, 2, 0.7))
-    found = fit_ensemble(LABELS, valid, [LABELS[i] for i in gold], test)
+    found = fit_ensemble(LABELS, valid, [LABELS[i] for i in gold], test, shrinkage=0.0, margin=100.0)
     assert found.weights == pytest.approx(oracle.coef_[0], rel=1e-3)
     there = np.stack([np.log(np.array(each)) @ [-1, 1] for each in test], axis=1)
     assert found.predictions == [LABELS[i] for i in oracle.predict(there)]
     assert found.probabilities == pytest.approx(oracle.predict_proba(there).max(axis=1), rel=1e-3)
+
+
+def test_without_a_text_to_fit_on_it_is_the_plain_sum():
+    found = fit_ensemble(LABELS, ([], []), [], ([[0.9, 0.1]], [[0.4, 0.6]]))
+    assert (found.weights, found.predictions) == ((1.0, 1.0), ["negative"])
+    assert found.probabilities == pytest.approx([0.36 / 0.42])
 
 
 def test_certainty_is_no_division_by_zero():

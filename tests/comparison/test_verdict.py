@@ -1,10 +1,15 @@
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from simulated import simulated, with_arm
+import simulated as simulation
+from simulated import with_arm
 
+from greffon.comparison.phrases import p_value, points
 from greffon.comparison.results import Accuracy, Results, ValidAccuracy
-from greffon.comparison.verdict import p_value, points, verdict
+from greffon.comparison.verdict import verdict
+
+simulated = partial(simulation.simulated, train_sizes=False)
 
 
 def with_valid(results: Results, name: str, accuracy: float) -> Results:

@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from greffon.core.config import Data
 from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled
-from greffon.data.splits import balanced_order, load_splits, stratified
+from greffon.data.splits import draw, load_draw, load_pool, load_splits, stratified
 
 examples = st.lists(st.sampled_from("aabbbc"), min_size=1, max_size=60).map(
     lambda labels: [Labelled(f"t{i}", label, i + 2) for i, label in enumerate(labels)]
@@ -32,12 +33,26 @@ def test_copies_of_a_text_are_never_parted(drawn: list[tuple[str, int]]) -> None
     assert len(kept) + len(held) == len(texts)
 
 
-@given(examples, st.integers(1, 60))
-def test_fewer_labels_keep_the_proportion(texts: list[Labelled], size: int) -> None:
-    taken = Counter(e.label for e in balanced_order(texts)[:size])
-    share = min(1, size / len(texts))
-    for label, count in Counter(e.label for e in texts).items():
-        assert abs(taken[label] - share * count) <= 2
+@given(examples, st.integers(1, 60), st.integers(0, 3))
+def test_a_draw_has_every_class_and_keeps_the_proportion(texts: list[Labelled], size: int, number: int) -> None:
+    counts = Counter(e.label for e in texts)
+    if not len(counts) <= size <= len(texts):
+        with pytest.raises(UserError, match="labels"):
+            draw(texts, size, number)
+        return
+    drawn = draw(texts, size, number)
+    taken = Counter(e.label for e in drawn)
+    assert set(taken) == set(counts)
+    for label, count in counts.items():
+        assert abs(taken[label] - size / len(texts) * count) <= len(counts)
+    assert {e.line for e in draw(texts, max(size - 1, len(counts)), number)} <= {e.line for e in drawn}
+    assert len({e.line for e in drawn}) == size
+
+
+def test_draws_of_other_numbers_are_others() -> None:
+    texts = [Labelled(f"t{i}", "ab"[i % 2], i) for i in range(100)]
+    drawn = [frozenset(e.line for e in draw(texts, 20, number)) for number in range(5)]
+    assert len(set(drawn)) == 5
 
 
 def write(path: Path, count: int) -> str:
@@ -50,9 +65,12 @@ def test_parts_never_share_a_text(tmp_path: Path) -> None:
     splits = load_splits(Data(train=(train,), hold_out_test=True))
     assert (len(splits.train), len(splits.valid), len(splits.test)) == (64, 16, 20)
     assert len({e.text for part in (splits.train, splits.valid, splits.test) for e in part}) == 100
-    few = load_splits(Data(train=(train,), hold_out_test=True, limit=10))
-    fewer = load_splits(Data(train=(train,), hold_out_test=True, limit=4))
-    assert few.valid == splits.valid
-    assert {e.text for e in fewer.train} < {e.text for e in few.train} < {e.text for e in splits.train}
-    with pytest.raises(UserError, match="only 64 texts are left"):
-        load_splits(Data(train=(train,), hold_out_test=True, limit=65))
+    data = Data(train=(train,), hold_out_test=True, limit=10)
+    few, fewer, other = (load_draw(replace(data, limit=n, draw=k)) for n, k in ((10, 0), (4, 0), (10, 1)))
+    pool, test = load_pool(data)
+    assert {e.text for e in fewer} < {e.text for e in few} < {e.text for e in pool}
+    assert {e.text for e in few} != {e.text for e in other}
+    assert test == splits.test
+    assert not load_splits(data).test, "the test texts are read once, at the end"
+    with pytest.raises(UserError, match="only 80 texts are there"):
+        load_draw(replace(data, limit=81))

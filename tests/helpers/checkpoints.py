@@ -11,6 +11,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import sentencepiece
 import torch
 import transformers
+from tokenizers import processors
 from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
 transformers.utils.logging.disable_progress_bar()
@@ -119,6 +120,45 @@ def gpt2(folder: Path, head: str = "LMHeadModel", **settings: Any) -> Any:
         vocab_size=size, n_embd=16, n_layer=2, n_head=2, n_positions=40, bos_token_id=0, eos_token_id=0, **settings
     )
     return saved(getattr(transformers, f"GPT2{head}")(config), folder)
+
+
+def llama_tokenizer(folder: Path) -> int:
+    """Write a byte-level tokenizer.json whose texts begin with a start token, as Llama 3's do."""
+    made = ByteLevelBPETokenizer()
+    specials = ["<|begin_of_text|>", "<|end_of_text|>", "<|pad|>", "<|mask|>"]
+    made.train_from_iterator(TEXTS, vocab_size=300, min_frequency=1, special_tokens=specials, show_progress=False)
+    around = {token: made.token_to_id(token) for token in specials}
+    library = made._tokenizer
+    library.post_processor = processors.TemplateProcessing(
+        single="<|begin_of_text|> $A", pair="<|begin_of_text|> $A <|begin_of_text|> $B",
+        special_tokens=list(around.items()),
+    )  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    library.save(str(folder / "tokenizer.json"))
+    named = {"bos_token": specials[0], "eos_token": specials[1], "pad_token": specials[2]}
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **named}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return made.get_vocab_size()
+
+
+def llama(folder: Path, head: str = "ForCausalLM", family: str = "Llama", **settings: Any) -> Any:
+    """Save a Llama, or one of its relatives, with grouped heads unless told otherwise."""
+    ids = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=llama_tokenizer(folder), **SMALL, **{"num_key_value_heads": 1, **ids, **settings}
+    )
+    return saved(getattr(transformers, f"{family}{head}")(config), folder)
+
+
+def modernbert(folder: Path, head: str = "ForMaskedLM", **settings: Any) -> Any:
+    """Save a ModernBERT of three layers: the first is global, the others see eight tokens."""
+    size = wordpiece(folder)
+    modern(folder)
+    known = {**SMALL, "num_hidden_layers": 3, "local_attention": 8, "pad_token_id": 0, "cls_token_id": 2}
+    config = transformers.ModernBertConfig(
+        vocab_size=size, sep_token_id=3, bos_token_id=2, eos_token_id=3, **{**known, **settings}
+    )
+    return saved(getattr(transformers, f"ModernBert{head}")(config), folder)
 
 
 def marian(folder: Path, **settings: Any) -> Any:

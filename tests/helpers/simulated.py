@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from greffon.comparison.assemble import Context, EpochScore, GoldTexts, Outcomes, SeedOutcome, assemble, score_size
+from greffon.comparison.assemble import Context, EpochScore, GoldTexts, Outcomes, SeedOutcome, assemble, correctness
 from greffon.comparison.baselines import Baseline
+from greffon.comparison.curve_scores import Drawn, label_savings, score_size
 from greffon.comparison.ensemble import Ensemble
-from greffon.comparison.names import MAJORITY, TFIDF, TFIDF_TITLE, frozen_name
-from greffon.comparison.results import DataSummary, Results, Settings
+from greffon.comparison.names import MAJORITY, TFIDF, TFIDF_TITLE, ensemble_name, frozen_name
+from greffon.comparison.results import DataSummary, Results, Settings, TrainSize
 
 LABELS = ("negative", "positive")
 
@@ -72,27 +73,38 @@ def simulated(
     """Results as `compare` would write them, with the accuracies asked for."""
     arms = arms or {"pretrained": 0.9, "scratch": 0.8}
     gold = [LABELS[index % 2] for index in range(n)]
-
-    def of(share: float) -> Outcomes:
-        """All arms, when only so much of what is above chance was learnt."""
-
-        def lower(accuracies: Mapping[str, float]) -> dict[str, float]:
-            return {name: 0.5 + share * (accuracy - 0.5) for name, accuracy in accuracies.items()}
-
-        words = 0.5 + share * (tfidf - 0.5)
-        return outcomes(gold, lower(arms), words, lower(ensembles or {}), lower(frozen or {}), seeds)
-
-    sizes = {100: 0.3, 400: 0.7, 1600: 1.0} if train_sizes else {}
+    reached = {
+        **arms,
+        **{frozen_name(name): accuracy for name, accuracy in (frozen or {}).items()},
+        TFIDF: tfidf,
+        **{ensemble_name(name): accuracy for name, accuracy in (ensembles or {}).items()},
+        MAJORITY: 0.5,
+    }
+    pretrained = [name for name in arms if not name.startswith("scratch")]
+    curve = [
+        label_curve({name: 0.5 + share * (accuracy - 0.5) for name, accuracy in reached.items()}, size, seeds, gold)
+        for size, share in ({100: 0.3, 400: 0.7, 1600: 1.0} if train_sizes else {}).items()
+    ]
     return assemble(
-        of(1.0),
+        outcomes(gold, arms, tfidf, ensembles or {}, frozen or {}, seeds),
         GoldTexts(list(texts or (f"text {index}" for index in range(n))), gold, LABELS, overlap),
         Context(
             data=DataSummary(train=1280, valid=320, test=n, train_test_overlap=len(overlap), **data),
             settings=Settings(seeds=seeds, epochs=6),
             versions={"greffon": "0.1.0"},
-            train_sizes=tuple(score_size(of(share), gold, size) for size, share in sizes.items()),
+            train_sizes=tuple(curve),
+            label_savings=label_savings(curve, pretrained),
         ),
     )
+
+
+def label_curve(reached: Mapping[str, float], size: int, draws: int, gold: Sequence[str]) -> TrainSize:
+    """All arms with one number of labels."""
+    drawn = {
+        name: Drawn(correctness([outcome(gold, accuracy, draw).predictions for draw in range(draws)], gold))
+        for name, accuracy in reached.items()
+    }
+    return score_size(size, drawn, pairs=[])
 
 
 def _ensemble(found: SeedOutcome, valid: float) -> Ensemble:

@@ -42,7 +42,7 @@ BYTES = np.ones(VOCABULARY)
 def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
     causal = Causal(0, 1, LENGTH, BYTES)
     masked = Masked(Roles(0, 1, 2, 3, 4, 5), np.arange(6, VOCABULARY), BYTES, LENGTH, 0.3)
-    contrastive = Contrastive(0, 3, 4, 0.07, common=np.ones(VOCABULARY, dtype=bool))
+    contrastive = Contrastive(0, 3, 4, 0.07, common=np.ones(VOCABULARY, dtype=bool), words=np.ones(VOCABULARY))
     classify = Classify(0)
     translate = Seq2Seq(0, 1, 2, BYTES, smoothing=0.1)
     pairs = Masking(next_sentence=True)
@@ -55,11 +55,6 @@ def jobs() -> dict[str, tuple[Recipe, Objective, object]]:
             lambda texts, random: masked.pair_batch(
                 [[Pair(t[:3], t[3:], bool(random.integers(2)))] if len(t) > 7 else [] for t in texts], random
             ),
-        ),
-        "masked gist": (
-            replace(RECIPE, objective="masked", body="encoder", masking=Masking(gist=True)),
-            masked,
-            masked.batch,
         ),
         "contrastive": (
             replace(RECIPE, objective="contrastive", body="encoder", contrast=Contrast()),

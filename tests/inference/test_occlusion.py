@@ -1,5 +1,6 @@
 """Which words mattered: against the same questions asked one by one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,10 @@ def test_another_label_is_asked_about(run: Run) -> None:
 
 def test_what_is_not_read_is_told(run: Run) -> None:
     text = "un livre beau numéro 3 " * 20
+    assert greffon.occlude(run, text).unread == ""
+    assert run.recipe.graft is not None
+    run = Run.open(run.path)
+    run.recipe = replace(run.recipe, graft=replace(run.recipe.graft, long_texts="truncate"))
     found = greffon.occlude(run, text)
     assert found.unread
     assert "".join(word.word for word in found.words) + found.unread == text

@@ -10,8 +10,9 @@ import greffon
 from greffon.cli import run as command
 from greffon.core.json_results import JsonResult, to_json
 from greffon.inference.bleu import TranslationScores
-from greffon.inference.evaluate import ClassScores, LanguageScores
+from greffon.inference.evaluate import LanguageScores
 from greffon.inference.scoring import BatchLoss, loss_interval
+from greffon.inference.tasks.classes import ClassScores
 from greffon.plots.layer_costs import QUICK
 
 
@@ -33,7 +34,8 @@ def test_evaluate_prints_what_it_returns(tiny: TinyRuns, capsys: pytest.CaptureF
     assert tokens - 48 < scores.n <= tokens  # a rest that fills no window is left out
     classes = greffon.evaluate(tiny.classifier, tiny.table)
     assert isinstance(classes, ClassScores)
-    assert list(classes.to_json()) == ["accuracy", "interval", "macro_f1", "n", "labels", "confusion"]
+    assert list(classes.to_json())[:6] == ["accuracy", "interval", "macro_f1", "n", "labels", "confusion"]
+    assert classes.to_json()["metric"] == "accuracy"
     assert printed(capsys, "evaluate", tiny.classifier.path, tiny.table) == [classes.to_json()]
 
 

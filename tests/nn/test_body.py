@@ -1,4 +1,4 @@
-"""Padding, packing and memory never change a result."""
+"""Padding, packing and cache never change a result."""
 
 from dataclasses import replace
 
@@ -107,12 +107,12 @@ def test_reading_on_equals_reading_at_once(shape: Shape) -> None:
     body = make(shape)
     tokens = torch.randint(VOCABULARY, (2, 20))
     whole = body(tokens)
-    memory = body.new_cache(rows=2, length=20)
+    cache = body.new_cache(rows=2, length=20)
     pieces, start = [], 0
     for size in (7, 1, 1, 4, 7):
         part = tokens[:, start : start + size]
         positions = torch.arange(start, start + size).unsqueeze(0).expand(2, -1)
-        pieces.append(body.decode_step(part, memory, torch.ones_like(part), positions))
+        pieces.append(body.decode_step(part, cache, torch.ones_like(part), positions))
         start += size
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-5, rtol=1e-4)
 
@@ -124,13 +124,13 @@ def test_heads_cost_nothing() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), max_size=6))
 def test_what_is_remembered_moves_with_its_row(moves: list[list[int]]) -> None:
-    memory = KVCache(rows=6, heads=2, length=8, head_width=3, device=torch.device("cpu"))
+    cache = KVCache(rows=6, heads=2, length=8, head_width=3, device=torch.device("cpu"))
     keys, values = torch.zeros(6, 2, 0, 3), torch.zeros(6, 2, 0, 3)
     for chosen in [[0, 1, 2, 3, 4, 5], *moves]:
         rows = torch.tensor([row % len(keys) for row in chosen][: len(keys)])
-        memory.take(rows)
+        cache.take(rows)
         new = torch.randn(2, len(rows), 2, 1, 3)
         keys, values = (torch.cat((old[rows], some), dim=2) for old, some in ((keys, new[0]), (values, new[1])))
-        found = memory.append(new[0], new[1])
+        found = cache.append(new[0], new[1])
         assert torch.equal(found[0], keys)
         assert torch.equal(found[1], values)

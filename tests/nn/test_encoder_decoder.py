@@ -1,4 +1,4 @@
-"""The encoder-decoder against PyTorch's and Marian's with copied weights; memory and padding change nothing."""
+"""The encoder-decoder against PyTorch's and Marian's with copied weights; cache and padding change nothing."""
 
 import math
 from dataclasses import replace
@@ -135,17 +135,17 @@ def test_reading_on_equals_reading_at_once_with_beams_that_share_their_source(sh
     documents[0, 5:] = PADDING
     targets = rows(6, 9)  # three beams for each of two sentences
     whole = body(source.repeat_interleave(3, dim=0), targets, documents.repeat_interleave(3, dim=0))
-    memory = body.new_cache(body.encode(source, documents), beams=3, length=9)
-    assert all(len(keys) == 2 for keys, _ in memory.source.layers), "the source is not copied for each beam"
+    cache = body.new_cache(body.encode(source, documents), beams=3, length=9)
+    assert all(len(keys) == 2 for keys, _ in cache.source.layers), "the source is not copied for each beam"
     order = torch.tensor([2, 0, 1, 5, 3, 4])
     for step in range(9):
         if step == 4:  # beams change places, then the second sentence goes on alone
-            memory.take_beams(order)
+            cache.take_beams(order)
             targets, whole = targets[order], whole[order]
         if step == 6:
-            memory.take_sentences(torch.tensor([1]), torch.tensor([3, 4, 5]))
+            cache.take_sentences(torch.tensor([1]), torch.tensor([3, 4, 5]))
             targets, whole = targets[3:], whole[3:]
-        found = body.decode_step(targets[:, step : step + 1], memory)
+        found = body.decode_step(targets[:, step : step + 1], cache)
         torch.testing.assert_close(found[:, 0], whole[:, step], atol=1e-5, rtol=1e-4)
 
 

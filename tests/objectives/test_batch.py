@@ -49,8 +49,8 @@ def test_parts_make_up_the_batch(kind: str, rows: int, processes: int, seed: int
             assert torch.equal(torch.cat([getattr(part, name) for part in busy]), whole), name
     if batch.pairs is not None:
         assert torch.equal(torch.cat([part.pairs.targets for part in busy]), batch.pairs.targets)
-        at_home = [part.tokens.flatten()[part.pairs.places] for part in busy]
-        assert torch.equal(torch.cat(at_home), batch.tokens.flatten()[batch.pairs.places])
+        at_home = [part.tokens.flatten()[part.pairs.cls_positions] for part in busy]
+        assert torch.equal(torch.cat(at_home), batch.tokens.flatten()[batch.pairs.cls_positions])
         assert bool((torch.cat(at_home) == 3).all())  # [CLS]
 
 

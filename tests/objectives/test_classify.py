@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from greffon.core.config import Shape
+from greffon.core.config import Graft, Shape
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
@@ -23,7 +23,7 @@ def classifier(kind: type[Body], words: bool, scaled: bool) -> Model:
         ),
         20,
     )
-    model = Model(body, ClassHead(16, 2, pooling="mean", concat_embeddings=words))
+    model = Model(body, ClassHead(16, 2, Graft(pooling="mean", concat_embeddings=words)))
     torch.nn.init.normal_(model.head.out.weight)
     return model.train()
 

@@ -7,18 +7,20 @@ from greffon.core.config import Shape
 from greffon.core.rng import generator
 from greffon.data.spans import Views
 from greffon.nn.body import Encoder
-from greffon.nn.heads import ProjectionHead
+from greffon.nn.heads import ContrastHead
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE
 from greffon.objectives.contrastive import Contrastive
 
-OBJECTIVE = Contrastive(padding=0, cls=1, sep=2, temperature=0.1, common=np.zeros(40, dtype=bool))
+OBJECTIVE = Contrastive(
+    padding=0, cls=1, sep=2, temperature=0.1, common=np.zeros(40, dtype=bool), words=np.linspace(0, 1, 40)
+)
 
 
 def model() -> Model:
     torch.manual_seed(0)
     body = Encoder(Shape(layers=1, hidden_size=16, heads=2, intermediate_size=16, context=16), 40)
-    return Model(body, ProjectionHead(16)).double()
+    return Model(body, ContrastHead(16, 40)).double()
 
 
 def rows(number: int) -> list[Views]:
@@ -69,7 +71,9 @@ def test_padding_changes_no_vector() -> None:
 
 def test_cached_gradients_equal_those_of_one_batch() -> None:
     net, batch = model(), OBJECTIVE.batch(rows(4), generator(0, "test"))
-    OBJECTIVE.score(net, batch).loss.backward()
+    whole = OBJECTIVE.score(net, batch)
+    assert whole.auxiliary is not None
+    (whole.loss + whole.auxiliary.loss).backward()
     expected = [p.grad.clone() for p in net.parameters()]
     net.zero_grad()
     parts = [batch.part(i, 2) for i in range(2)]
@@ -77,8 +81,10 @@ def test_cached_gradients_equal_those_of_one_batch() -> None:
     with torch.no_grad():
         vectors = torch.cat([OBJECTIVE.vectors(net, part) for part in parts])
     losses, gradient = OBJECTIVE.gradients(vectors, pairs)
-    for part, share in zip(parts, gradient.chunk(2), strict=True):
-        (OBJECTIVE.vectors(net, part) * share).sum().backward()
+    for part, loss, share in zip(parts, losses.chunk(2), gradient.chunk(2), strict=True):
+        score = OBJECTIVE.score_part(net, part, loss, share)
+        assert score.auxiliary is not None
+        (score.loss + score.auxiliary.loss).backward()
     for p, wanted in zip(net.parameters(), expected, strict=True):
         torch.testing.assert_close(p.grad, wanted)
     assert losses.sum().item() == pytest.approx(OBJECTIVE.score(net, batch).loss.item())
@@ -86,4 +92,30 @@ def test_cached_gradients_equal_those_of_one_batch() -> None:
 
 def test_partners_that_are_nearest_are_counted() -> None:
     vectors = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [-1.0, 0.0]])
-    assert OBJECTIVE.found(F.normalize(vectors, dim=-1), torch.tensor([0, 0, 1, 1])) == 3
+    assert OBJECTIVE.found(F.normalize(vectors, dim=-1)) == 3
+
+
+def test_a_view_predicts_the_words_of_its_partner() -> None:
+    net, batch = model(), OBJECTIVE.batch(rows(3), generator(0, "test"))
+    pooled = OBJECTIVE.pooled(net, batch)
+    log_probabilities = net.head.words(pooled).log_softmax(dim=-1)
+    expected = []
+    for row in range(6):
+        ids, counts = batch.tokens[row ^ 1].unique(return_counts=True)
+        weights = counts.double().log1p() * torch.from_numpy(OBJECTIVE.words)[ids]
+        expected.append(-(weights / weights.sum() * log_probabilities[row, ids]).sum())
+    torch.testing.assert_close(OBJECTIVE.word_losses(net, pooled, batch), torch.stack(expected))
+
+
+def test_copies_of_one_text_are_not_contrasted() -> None:
+    net = model()
+    copies = Views(np.array([5, 6, 9]), np.array([6, 9]), copies=True)
+    batch = OBJECTIVE.batch([copies, *rows(2)], generator(0, "test"))
+    assert batch.targets.tolist() == [IGNORE, IGNORE, 1, 1, 2, 2]
+    assert batch.tokens[0].tolist()[1:4] == [5, 6, 9], "nothing is deleted from copies"
+    alone = OBJECTIVE.batch([copies], generator(0, "test"))
+    score = OBJECTIVE.score(net, alone)
+    assert score.auxiliary is not None
+    (score.loss + score.auxiliary.loss).backward()
+    assert score.loss.item() == 0.0
+    assert all(torch.isfinite(p.grad).all() for p in net.parameters())

@@ -18,7 +18,7 @@ from greffon.data.segmentation import Sentences, Words
 from greffon.data.sentence_pairs import Pair, SentencePairs
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.body import Encoder
-from greffon.nn.heads import GistHead, MaskedHead, PairHead, VocabularyHead
+from greffon.nn.heads import MaskedHead, PairHead, VocabularyHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE
@@ -159,9 +159,9 @@ def test_pairs_are_laid_out_with_segments(sizes: list[tuple[int, int]], seed: in
     assert plain.tolist() == expected.tolist()
     assert batch.document_ids[0].tolist() == ([*numbers] + [PADDING] * LENGTH)[:LENGTH]
     assert batch.pairs.segments[0].tolist() == ([*segments] + [0] * LENGTH)[:LENGTH]
-    for place in batch.pairs.places.tolist():
+    for place in batch.pairs.cls_positions.tolist():
         assert expected[place] == NAMES.cls
-    assert len(batch.pairs.targets) == len(batch.pairs.places)
+    assert len(batch.pairs.targets) == len(batch.pairs.cls_positions)
 
 
 def model(pairs: bool = False) -> Model:
@@ -202,32 +202,6 @@ def test_pairs_add_a_loss_of_their_own() -> None:
     assert score.auxiliary.count == 2
 
 
-def test_the_gist_of_a_document_is_told_from_its_own_mean_alone() -> None:
-    random = generator(5, "text")
-    net, objective = model(), masked(0.3)
-    gist = GistHead(16, VOCABULARY)
-    torch.nn.init.normal_(gist.map.weight)
-    torch.nn.init.normal_(gist.bias)
-    net.head = MaskedHead(net.head, gist=gist)
-    batch = objective.batch([window(random, 6, 9, 3), window(random, 2, 11)], random)
-    score = objective.score(net, batch)
-    total = 0.0
-    for row, documents in enumerate(batch.document_ids):
-        for number in documents.unique():
-            inside = documents == number
-            if number == PADDING:
-                continue
-            mean = net.body(batch.tokens[row : row + 1, inside])[0].mean(dim=0, keepdim=True)
-            logits = F.linear(F.linear(mean, gist.map.weight), net.body.embedding.weight, gist.bias)
-            targets = batch.targets[row, inside]
-            total += F.cross_entropy(
-                logits.expand(len(targets), -1), targets, ignore_index=IGNORE, reduction="sum"
-            ).item()
-    assert score.auxiliary.loss.item() == pytest.approx(total, rel=1e-5)
-    assert score.auxiliary.count == batch.count == batch.auxiliary_count
-    torch.testing.assert_close(score.loss, objective.score(model(), batch).loss)
-
-
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1])
 def test_impossible_rates_are_refused(rate: float) -> None:
     with pytest.raises(UserError, match="mask_rate"):
@@ -258,7 +232,7 @@ def test_pairs_of_later_rows_are_found_where_they_stand() -> None:
     full = [Pair(random.integers(6, 60, 9), random.integers(6, 60, 3), False), cut]
     batch = objective.pair_batch([row, row, full], random)
     assert batch.pairs is not None
-    assert batch.pairs.places.tolist() == [0, LENGTH, 2 * LENGTH]
+    assert batch.pairs.cls_positions.tolist() == [0, LENGTH, 2 * LENGTH]
     assert batch.pairs.targets.tolist() == [1, 1, 0]
     score = objective.score(net, batch)
     assert score.auxiliary is not None
@@ -271,5 +245,5 @@ def test_pairs_of_later_rows_are_found_where_they_stand() -> None:
 
 def test_whole_words_only_where_asked_for() -> None:
     tokenizer = Tokenizer.train(["un petit texte pour apprendre des mots entiers"] * 3, 280)
-    assert Masked.over(tokenizer, LENGTH, Masking()).words is None
-    assert Masked.over(tokenizer, LENGTH, Masking(whole_word_masking=True)).words is not None
+    assert Masked.over(tokenizer, LENGTH, Masking()).whole_words is None
+    assert Masked.over(tokenizer, LENGTH, Masking(whole_word_masking=True)).whole_words is not None

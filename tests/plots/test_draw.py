@@ -17,7 +17,7 @@ import greffon
 from greffon.cli import run as command
 from greffon.core.errors import UserError
 from greffon.inference.attention import AttentionWeights
-from greffon.nn.positions import Rotary, sinusoids
+from greffon.nn.positions import Rotary, rotary_frequencies, sinusoids
 from greffon.plots.attention import weights_figure
 from greffon.plots.embeddings import principal
 from greffon.plots.layer_costs import QUICK, THEORY, exponents, layer_costs, slope
@@ -89,7 +89,7 @@ def test_similarity_is_the_cosine_of_torchs_and_of_rotated_queries() -> None:
     waves = 10_000.0 ** (-np.arange(0, 16, 2) / 16)
     np.testing.assert_allclose(mean, np.cos(distance[:, None] * waves).mean(axis=1), atol=1e-5)
     np.testing.assert_allclose(low, high, atol=1e-5)  # it depends on the distance alone
-    turned = similarity(encoding(Rotary(16), 40))[1]
+    turned = similarity(encoding(Rotary(rotary_frequencies(16)), 40))[1]
     np.testing.assert_allclose(turned, mean, atol=1e-5)  # the same waves
     assert mean[0] == pytest.approx(1)
 

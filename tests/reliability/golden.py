@@ -34,7 +34,7 @@ PLAIN = {
 }
 """One thread, and none of the vector instructions that differ from one CPU to another."""
 
-LARGE = {"base", "bert", "distilbert", "gpt2", "marian"}
+LARGE = {"base", "bert", "distilbert", "gpt2", "llama", "marian", "modernbert"}
 """Smaller presets are made from these: too large to try whenever the tests run."""
 
 STEPS, ROWS, LENGTH, VOCABULARY = 20, 2, 24, 200
@@ -45,7 +45,7 @@ FEWER = {"bert-mini": 5, "gpt2-mini": 5}
 def losses(name: str, objective: str) -> list[str]:
     """Return the hexadecimal losses of one preset under one objective."""
     preset = PRESETS[name]()
-    shape = dataclasses.replace(preset.shape, context=LENGTH, dropout=0.1)
+    shape = dataclasses.replace(preset.shape_for(objective), context=LENGTH, dropout=0.1)
     base = preset.finetuning if objective == "classify" else preset.training_for(objective)
     recipe = Recipe(objective, name, shape, dataclasses.replace(base, steps=100, batch_size=ROWS), Data(), VOCABULARY)
     if objective == "classify":
@@ -69,7 +69,7 @@ def losses(name: str, objective: str) -> list[str]:
         kind = masked
     elif objective == "contrastive":
         recipe = dataclasses.replace(recipe, body="encoder", contrast=Contrast())
-        contrastive = Contrastive(0, 3, 4, 0.07, common=np.zeros(VOCABULARY, dtype=bool))
+        contrastive = Contrastive(0, 3, 4, 0.07, common=np.zeros(VOCABULARY, dtype=bool), words=np.ones(VOCABULARY))
 
         def batch(texts: list, random: np.random.Generator) -> Batch:
             return contrastive.batch([Views(text[:4], text[4:]) for text in texts], random)

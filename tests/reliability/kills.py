@@ -139,6 +139,8 @@ class Stage:
         (folder / "target.txt").write_text("\n".join(made[1]))
         labelled = [f"{text},{'yes' if 'bata' in text else 'no'}" for text in made[0][:90]]
         (folder / "train.csv").write_text("text,label\n" + "\n".join(labelled))
+        held_out = [f"{text},{'yes' if 'bata' in text else 'no'}" for text in made[0][90:120]]
+        (folder / "valid.csv").write_text("text,label\n" + "\n".join(held_out))
 
     def words(self, kind: str, out: Path) -> list[str]:
         """The command of each kind of training."""
@@ -152,7 +154,8 @@ class Stage:
             "seq2seq": [*pretrain, "--objective", "seq2seq", "--source", f"{here}/source.txt", "--target",
                         f"{here}/target.txt", "--vocab-size", "320", "--batch-tokens", "96",
                         "--average-checkpoints", "3"],
-            "finetune": ["finetune", f"{here}/causal", *graft, "--epochs", "5", *run],
+            # Without validation texts the folds may say that no step is worth taking, and nothing could be killed.
+            "finetune": ["finetune", f"{here}/causal", *graft, "--valid", f"{here}/valid.csv", "--epochs", "5", *run],
             "compare": ["compare", f"{here}/causal", *graft, "--epochs", "12", "--jobs", "2", *run],
         }[kind]  # fmt: skip
 

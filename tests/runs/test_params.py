@@ -31,7 +31,11 @@ shapes = st.builds(
     hidden_size=st.sampled_from([8, 24]),
     heads=st.sampled_from([1, 2, 4]),
     intermediate_size=st.integers(1, 40),
-    activation=st.sampled_from(["relu", "squared-relu", "gelu", "swiglu"]),
+    key_value_heads=st.sampled_from([0, 1]),
+    head_dim=st.sampled_from([0, 6]),
+    qkv_bias=st.booleans(),
+    qk_norm=st.booleans(),
+    activation=st.sampled_from(["relu", "squared-relu", "gelu", "swiglu", "geglu"]),
     norm=st.sampled_from(["layer", "rms"]),
     norm_place=st.sampled_from(["pre", "post"]),
     positions=st.sampled_from(["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]),
@@ -42,6 +46,17 @@ shapes = st.builds(
     position_offset=st.sampled_from([0, 2]),
     head_transform=st.booleans(),
     head_bias=st.booleans(),
+    untied_head_bias=st.booleans(),
+)
+modern = st.builds(
+    Shape,
+    layers=st.integers(1, 3),
+    hidden_size=st.just(8),
+    first_norm=st.booleans(),
+    embedding_norm=st.just(True),
+    local_attention=st.sampled_from([0, 4]),
+    parallel_residual=st.booleans(),
+    bias=st.booleans(),
 )
 
 
@@ -49,7 +64,7 @@ def tensors(recipe: Recipe) -> int:
     return sum(p.numel() for p in make_model(recipe).parameters())
 
 
-@given(shapes, st.integers(1, 70))
+@given(st.one_of(shapes, modern), st.integers(1, 70))
 def test_formulas_equal_tensors(shape: Shape, vocabulary: int) -> None:
     recipe = Recipe("causal", "compact", shape, Training(), Data(), vocabulary)
     ledger = Ledger((*body_components(shape, vocabulary), vocabulary_head_component(shape, vocabulary)))
@@ -80,9 +95,14 @@ grafts = st.builds(
     Graft,
     pooling=st.sampled_from(["last", "mean", "mean-max"]),
     concat_embeddings=st.booleans(),
-    pooler_activation=st.sampled_from(["none", "tanh", "relu"]),
+    pooler_activation=st.sampled_from(["tanh", "relu", "gelu", "identity"]),
+    pooler_bias=st.booleans(),
+    pooler_norm=st.booleans(),
     class_bias=st.booleans(),
 )
+
+
+grafts = st.one_of(grafts, st.builds(Graft, pooling=st.sampled_from(["last", "mean", "mean-max"])))
 
 
 @given(shapes, st.integers(2, 9), grafts)
@@ -95,7 +115,7 @@ def test_formulas_equal_tensors_of_classifiers(shape: Shape, classes: int, graft
 
 @given(shapes)
 def test_each_formula_works_out_to_its_count(shape: Shape) -> None:
-    for component in body_components(shape, 33):
+    for component in [*body_components(shape, 33), vocabulary_head_component(shape, 33)]:
         if "=" in component.formula:
             numbers = component.formula.partition("=")[2].replace("×", "*")
             assert eval(numbers) == component.count, component

@@ -22,7 +22,7 @@ import greffon
 from greffon.cli import run as command
 from greffon.comparison.arms import reported_settings
 from greffon.comparison.study import name_sources, scratches
-from greffon.core.config import Data, Training
+from greffon.core.config import Data, Graft, Recipe, Training
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
 from greffon.core.rng import generator
@@ -34,7 +34,7 @@ from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
 from greffon.nn.quantize import can_quantize_int8
 from greffon.runs.run import Run
-from greffon.training.finetune import ADAPTED, check_body, graft_recipe
+from greffon.training.finetune import ADAPTED, PROBE_LEARNING_RATE, check_body, graft_recipe
 from greffon.training.transfer import transfer
 
 TINY = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 64, "context": 32}
@@ -79,7 +79,7 @@ def finetune(body: Run, data: Path, out: Path, **more: object) -> Run:
 
 
 def test_the_graft_says_what_it_copied(body: Run) -> None:
-    model = Model(Decoder(body.recipe.shape, body.recipe.vocab_size), ClassHead(32, 2, pooling="last"))
+    model = Model(Decoder(body.recipe.shape, body.recipe.vocab_size), ClassHead(32, 2, Graft(pooling="last")))
     copied = sum(p.numel() for p in body.load_model().body.parameters())
     assert str(transfer(model, body, head=False)) == f"body: {copied:,} parameters copied; head: new, 66"
     for name, p in body.load_model().body.named_parameters():
@@ -88,11 +88,11 @@ def test_the_graft_says_what_it_copied(body: Run) -> None:
 
 def test_what_does_not_fit_is_named(body: Run) -> None:
     shape = greffon.Shape(**{**TINY, "intermediate_size": 48})
-    model = Model(Decoder(shape, body.recipe.vocab_size), ClassHead(32, 2, pooling="last"))
+    model = Model(Decoder(shape, body.recipe.vocab_size), ClassHead(32, 2, Graft(pooling="last")))
     with pytest.raises(UserError, match=r"feed_forward\.up\.weight is \(64, 32\) there and \(48, 32\) here"):
         transfer(model, body, head=False)
     shape = greffon.Shape(**{**TINY, "layers": 1})
-    model = Model(Decoder(shape, body.recipe.vocab_size), ClassHead(32, 2, pooling="last"))
+    model = Model(Decoder(shape, body.recipe.vocab_size), ClassHead(32, 2, Graft(pooling="last")))
     with pytest.raises(UserError, match=r"body\.blocks\.1\..* has no place here"):
         transfer(model, body, head=False)
 
@@ -108,7 +108,8 @@ def test_finetuning_learns_and_the_run_can_be_used(
     assert len(curve) == 9  # epoch 0 and eight more
     assert run.scores["accuracy"] == max(curve)
     scores = greffon.evaluate(run, data / "test.csv")
-    assert set(scores.to_json()) == {"accuracy", "interval", "macro_f1", "n", "labels", "confusion"}
+    wanted = {"accuracy", "interval", "macro_f1", "n", "labels", "confusion", "expected_calibration_error", "metric"}
+    assert set(scores.to_json()) == wanted
     assert scores.n == 60 == sum(map(sum, scores.confusion))
     assert scores.interval[0] <= scores.accuracy <= scores.interval[1]
     good, bad = greffon.classify(run, ["Le livre est superbe", "Le livre est ennuyeux"])
@@ -148,7 +149,7 @@ def test_whole_numbers_classify_nearly_the_same(
 
 
 def test_a_frozen_body_does_not_change(body: Run, data: Path, tmp_path: Path) -> None:
-    run = finetune(body, data, tmp_path / "run", freeze=True, epochs=2)
+    run = finetune(body, data, tmp_path / "run", freeze=True, epochs=2, head_init="random")
     before = dict(body.load_model().body.named_parameters())
     after = run.load_model()
     assert all(torch.equal(p, before[name]) for name, p in after.body.named_parameters())
@@ -158,7 +159,7 @@ def test_a_frozen_body_does_not_change(body: Run, data: Path, tmp_path: Path) ->
 def test_a_training_is_told_by_what_was_asked_for_and_what_counts(body: Run, data: Path, tmp_path: Path) -> None:
     recipe = finetune(body, data, tmp_path / "run", epochs=1, layer_decay=0.5).recipe
     told = reported_settings(recipe, ["layer_decay"])
-    assert (told["layer_decay"], told["optimizer"], told["pooling"]) == (0.5, "adamw", "mean-max")
+    assert (told["layer_decay"], told["optimizer"], told["pooling"]) == (0.5, "adamw", "mean")
     assert "muon_learning_rate" not in told  # Muon's, which was not used
     assert "seed" not in told
 
@@ -292,14 +293,20 @@ def test_compare_reports_and_does_not_train_twice(
         assert low <= arm["test_accuracy"]["mean"] <= high
     assert results["arms"]["majority"]["test_accuracy"]["mean"] == 0.5
     assert results["data"]["train"] + results["data"]["valid"] == 80
-    assert [entry["size"] for entry in results["train_sizes"]] == [20, 64]
-    for name in results["arms"]:
-        whole, reached = results["train_sizes"][-1]["arms"][name], results["arms"][name]["test_accuracy"]
-        assert (whole["mean"], whole["interval"], whole["by_draw"]) == tuple(reached.values())
+    assert [entry["size"] for entry in results["train_sizes"]] == [20]
+    drawn = results["train_sizes"][0]["arms"]
+    assert set(drawn) == set(results["arms"])
+    assert all(len(arm["by_draw"]) == 2 for arm in drawn.values())
+    once = run_accuracy(made.path / "arms" / "pretrained" / "draw-1-size-20", data / "test.csv")
+    assert drawn["pretrained"]["by_draw"][1] == pytest.approx(once)
+    assert results["metric"] == "accuracy"
+    seen = set(Path(body.recipe.data.train[0]).read_text(encoding="utf-8").split("\n"))
+    shared = sum(example.text in seen for example in labelled(data / "test.csv"))
+    assert results["data"]["pretraining_overlap"] == {"pretrained": shared}
     pair = next(d for d in results["differences"] if (d["a"], d["b"]) == ("pretrained", "scratch"))
     means = [results["arms"][name]["test_accuracy"]["mean"] for name in ("pretrained", "scratch")]
     assert pair["mean"] == pytest.approx(means[0] - means[1])
-    assert results["verdict"].split()[0] in ("Pretraining", "TF-IDF")
+    assert results["verdict"].startswith("Best by number of labels: ")
     for name in ("report.html", "accuracy.png", "train_sizes.png"):
         assert (made.path / name).stat().st_size > 1000
     recorded = {
@@ -309,7 +316,7 @@ def test_compare_reports_and_does_not_train_twice(
 
     capsys.readouterr()
     again = compare()
-    assert "8 of 8 trainings are finished already" in capsys.readouterr().err
+    assert "12 of 12 trainings are finished already" in capsys.readouterr().err
     assert again.results.arms["pretrained"] == greffon.Comparison.open(made.path).results.arms["pretrained"]
     assert again.results.arms["pretrained"] == made.results.arms["pretrained"]
 
@@ -320,7 +327,8 @@ def test_compare_reports_and_does_not_train_twice(
     assert (arm / "model.safetensors").stat().st_mtime_ns == trained, "a finished training only answers again"
 
     told = results["settings"]["training"]
-    assert (told["learning_rate"], told["optimizer"], told["pooling"]) == (0.01, "adamw", "mean-max")
+    assert (told["learning_rate"], told["optimizer"]) == (0.01, "adamw")
+    assert "pooling" not in told  # a head that starts as the probe reads the mean, another one mean and maximum
     compare(labels=())
     assert not (made.path / "train_sizes.png").exists()
     assert "train_sizes" not in json.loads((made.path / "results.json").read_text())
@@ -356,10 +364,10 @@ def test_adapting_reads_only_what_the_classifier_learns_from(body: Run, data: Pa
         ({"epochs": 0}, "epochs is 0"),
         ({"epochs": 10**12}, "epochs is 1000000000000"),
         ({"freeze": True, "gradual_unfreezing": True}, "give one of them"),
-        ({"freeze": True, "layer_decay": 0.9}, "--layer-decay has no effect with --freeze"),
+        ({"freeze": True, "layer_decay": 0.9}, "layer_decay has no effect with freeze"),
         (
             {"optimizer": "adamw", "muon_learning_rate": 0.1},
-            "--muon-learning-rate has no effect with --optimizer adamw",
+            "muon_learning_rate has no effect with optimizer=adamw",
         ),
         ({"gradual_unfreezing": True, "unfreeze_every": 3}, "give one of them"),
         ({"learning_rat": 1.0}, "unknown setting 'learning_rat'; did you mean 'learning_rate'"),
@@ -377,7 +385,7 @@ def test_impossible_wishes_are_refused(
 def test_too_few_texts_to_hold_any_out(body: Run, tmp_path: Path) -> None:
     (tmp_path / "two.csv").write_text("text,label\nbon,oui\nnul,non\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"2 labelled texts are too few .* give a file with --valid"):
-        greffon.finetune(body, train=tmp_path / "two.csv", out=tmp_path / "no")
+        greffon.compare([body], train=tmp_path / "two.csv", test=tmp_path / "two.csv", out=tmp_path / "no")
     with pytest.raises(UserError, match="give a file with --test"):
         greffon.compare([body], train=tmp_path / "two.csv", out=tmp_path / "no")
 
@@ -422,13 +430,18 @@ def run_accuracy(path: Path, file: Path) -> float:
 
 def test_training_from_scratch_and_pretrained_share_everything_else(body: Run, data: Path) -> None:
     files = Data(train=(str(data / "train.csv"),))
-    recipes = [
-        graft_recipe(body, files, load_splits(files), epochs=3, seed=1, scratch=scratch, settings={})
-        for scratch in (True, False)
-    ]
-    assert recipes[0].training == recipes[1].training
-    assert isinstance(recipes[0].training, Training)
-    assert (recipes[0].origin, recipes[1].origin) == ("", str(body.path.resolve()))
+
+    def recipe(scratch: bool, **settings: object) -> Recipe:
+        return graft_recipe(body, files, load_splits(files), epochs=3, seed=1, scratch=scratch, settings=settings)
+
+    scratch, pretrained = recipe(True), recipe(False)
+    assert isinstance(scratch.training, Training)
+    assert (scratch.origin, pretrained.origin) == ("", str(body.path.resolve()))
+    # A head that starts as the probe has a lower learning rate by default; nothing else differs.
+    assert pretrained.training.learning_rate == PROBE_LEARNING_RATE < scratch.training.learning_rate
+    assert replace(pretrained.training, learning_rate=scratch.training.learning_rate) == scratch.training
+    for settings in ({"head_init": "random"}, {"learning_rate": 5e-4}):
+        assert recipe(True, **settings).training == recipe(False, **settings).training
 
 
 def test_runs_share_a_scratch_arm_only_if_it_would_be_the_same_training(body: Run, data: Path) -> None:

@@ -15,6 +15,7 @@ from greffon.objectives.causal import Causal
 from greffon.training import loop, optim
 from greffon.training.loop import Step, fit
 from greffon.training.optim import load_state_tensors, make_optimizers, state_tensors
+from greffon.training.schedule import Schedule
 
 LENGTH, VOCABULARY = 16, 50
 CAUSAL = Causal(padding=0, start=1, length=LENGTH, byte_lengths=np.ones(VOCABULARY))
@@ -38,7 +39,7 @@ def make(training: Training, dropout: float = 0.0) -> tuple[Model, list[torch.op
 
 
 def run(model: Model, optimizers: list[torch.optim.Optimizer], training: Training, done: int, until: int) -> list[Step]:
-    steps = fit(model, CAUSAL, one_batch, optimizers, training, done)
+    steps = fit(model, CAUSAL, one_batch, optimizers, training, Schedule(training, done))
     return list(itertools.islice(steps, until - done))
 
 

@@ -35,7 +35,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def masked(text: Path) -> Run:
     return greffon.pretrain(
-        [text], out=text.parent / "masked", objective="masked", vocab_size=400, steps=200, quiet=True, **TINY
+        [text], out=text.parent / "masked", objective="masked", vocab_size=400, steps=300, quiet=True, **TINY
     )
 
 
@@ -69,7 +69,7 @@ def labelled(text: Path) -> dict[str, Path]:
 def test_learns_from_both_sides(masked: Run) -> None:
     assert masked.recipe.body == "encoder"
     assert masked.scores["loss"] < 1.5  # log(317) = 5.8 for a guess among all
-    found = greffon.fill(masked, "Le chat cherche sa [MASK]. Il mange la souris du chat.", top_k=3)
+    found = greffon.fill(masked, "Le chat a faim. Le chat cherche sa [MASK]. Il mange la souris du chat.", top_k=3)
     assert found[0].candidates[0].token == " souris"
     # What comes after decides, too.
     animals = {
@@ -191,7 +191,7 @@ def test_a_graft_reads_cls_and_transfers_the_whole_body(
     masked: Run, pairs: Run, causal: Run, labelled: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, source in (("plain", masked), ("two", pairs)):
-        run = greffon.finetune(source, train=labelled["train"], out=tmp_path / name, epochs=1)
+        run = greffon.finetune(source, train=labelled["train"], out=tmp_path / name, epochs=1, head_init="random")
         assert run.recipe.graft.pooling == "cls"
         body = sum(p.numel() for n, p in source.load_model().named_parameters() if n.startswith("body."))
         assert f"body: {body:,} parameters copied; head: new, 66" in capsys.readouterr().err
@@ -217,7 +217,15 @@ def test_embeddings_do_not_depend_on_company(masked: Run, causal: Run) -> None:
     with pytest.raises(UserError, match="unknown pooling"):
         greffon.embed(masked, texts, pooling="max")
     with pytest.warns(UserWarning, match="1 of 2 texts are longer"):
-        greffon.embed(masked, ["chat " * 90, "os"])
+        greffon.embed(masked, ["chat " * 90, "os"], long_texts="truncate")
+
+
+def test_many_texts_are_embedded_block_by_block(masked: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"Le chat {'mange ' * number}sa souris." for number in (3, 40, 0, 7, 1)]
+    at_once = greffon.embed(masked, texts)
+    monkeypatch.setattr("greffon.inference.embed.BLOCK", 2)
+    np.testing.assert_allclose(greffon.embed(masked, texts), at_once, atol=1e-5)
+    assert greffon.embed(masked, []).shape == (0, 32)
 
 
 def test_nearest_texts_and_words_in_context(masked: Run) -> None:

@@ -15,14 +15,18 @@ from greffon.training.optim import (
     Muon,
     clip_gradients,
     load_state_tensors,
-    lr_multiplier,
     make_optimizers,
     orthogonalize,
     set_learning_rates,
     state_tensors,
 )
+from greffon.training.schedule import Schedule
 
 TRAINING = Training(steps=100, warmup_steps=10, learning_rate=1.0, muon_learning_rate=0.5)
+
+
+def lr_multiplier(step: int, training: Training) -> float:
+    return Schedule(training).lr_multiplier(step)
 
 
 @pytest.mark.parametrize("form", [(8, 8), (8, 32), (32, 8), (3, 16, 24)])
@@ -79,7 +83,7 @@ def test_lower_layers_learn_slower_and_later() -> None:
     (optimizer,) = make_optimizers(model, training)
 
     def rates(step: int) -> list[float]:
-        set_learning_rates([optimizer], step, training)
+        set_learning_rates([optimizer], step, Schedule(training))
         return [group["lr"] for group in optimizer.param_groups]
 
     assert rates(15) == [0.0, 0.0, 0.0, 1.0]  # embedding, block 1, block 2, head

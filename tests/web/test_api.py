@@ -8,6 +8,7 @@ import pytest
 from openapi_spec_validator import validate
 from serving import Kinds
 from starlette.testclient import TestClient
+from tiny import TinyRuns
 
 import greffon
 from greffon.web.app import make_app
@@ -63,6 +64,32 @@ def test_classify_and_which_words_mattered(client: TestClient, kinds: Kinds) -> 
     assert [one["word"] for one in words["words"]] == ["le", " chat", " dort"]
     expected = greffon.occlude(kinds.classifier, "le chat dort").words
     assert [one["influence"] for one in words["words"]] == pytest.approx([one.influence for one in expected], abs=1e-6)
+
+
+def test_other_tasks_answer_in_their_form(tiny: TinyRuns, tmp_path: Path) -> None:
+    files = {
+        "spans": ("a.conll", "le O\nchat B-PET\n\nla O\nvache B-PET\n"),
+        "labels": ("a.csv", "text,labels\nle chat,a|b\nla vache,b\nun,\n"),
+        "score": ("b.csv", "text,score\nle chat,1\nla vache,2\nun,4\n"),
+        "label": ("c.csv", "text_a,text_b,label\nle chat,un chat,x\nle chien,un chat,y\nun,deux,x\nun,la vache,y\n"),
+    }
+    runs = {}
+    for field, (name, content) in files.items():
+        (tmp_path / name).write_text(content)
+        data = tmp_path / name
+        runs[field] = greffon.finetune(tiny.causal, train=data, valid=data, out=tmp_path / field, epochs=1, quiet=True)
+    with TestClient(make_app(Catalogue([*runs.values()])), base_url="http://127.0.0.1:8000") as client:
+        served = {run["name"]: run for run in client.get("/api/runs").json()["runs"]}
+        for field, run in runs.items():
+            asked = {"second": "un chien"} if field == "label" else {}
+            found = ask(client, "answer", run=field, text="le chat dort", **asked)
+            assert found[field] is not None
+            assert found["task"] == served[field]["task"] == run.recipe.task
+            assert "answer" in served[field]["abilities"]
+            assert "occlude" not in served[field]["abilities"]
+            assert not any("/" in name for name in served[field]["scores"])
+            refused = client.post("/api/classify", json={"run": field, "texts": ["x"]})
+            assert refused.status_code == 400
 
 
 def test_translate_and_where_it_looked(client: TestClient, kinds: Kinds) -> None:
@@ -131,11 +158,11 @@ def test_the_page_needs_nothing_from_elsewhere(client: TestClient) -> None:
     assert page.status_code == 200
     assert "script-src 'self'" in page.headers["content-security-policy"]
     folder = Path(greffon.__file__).parent / "web" / "static"
-    for file in folder.iterdir():
+    for file in (path for path in folder.rglob("*") if path.is_file()):
         source = file.read_text(encoding="utf-8")
         for address in ("http://", "https://", "//cdn"):
             assert address not in source.replace("http://www.w3.org/", ""), (file, address)
-        if file.name != "index.html":
+        if file.parent == folder and file.name != "index.html":
             assert client.get(f"/static/{file.name}").content == file.read_bytes()
 
 
@@ -232,7 +259,7 @@ def test_paths_that_climb_find_nothing(client: TestClient) -> None:
 def test_no_other_site_may_read_or_ask(client: TestClient) -> None:
     foreign = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     preflight = client.options("/api/generate", headers=foreign)
-    assert preflight.status_code == 405
+    assert preflight.status_code == 403
     for response in (preflight, client.get("/api/runs", headers=foreign)):
         assert not [name for name in response.headers if name.startswith("access-control")]
 

@@ -238,7 +238,7 @@ def test_runs(visit: Callable[..., Page], kinds: Kinds, growing: Path) -> None:
 def test_tabs_and_colours_by_keyboard(visit: Callable[..., Page]) -> None:
     page = visit("generate")
     page.get_by_role("tab", name="Generate").focus()
-    for name in ("Fill", "Classify", "Translate", "Attention", "Runs", "Generate"):
+    for name in ("Fill", "Classify", "Answer", "Translate", "Attention", "Runs", "Generate"):
         page.keyboard.press("ArrowRight")
         expect(page.get_by_role("tab", name=name)).to_be_focused()
         expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
@@ -267,7 +267,7 @@ def test_nothing_to_ask_is_told_with_the_command(visit: Callable[..., Page]) -> 
     page = visit("", before=lambda page: page.route("**/api/runs", lambda route: route.fulfill(json=nothing)))
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
     expect(page.get_by_text("Choose runs below")).to_have_count(1)
-    for tab in ("Generate", "Fill", "Classify", "Translate", "Attention"):
+    for tab in ("Generate", "Fill", "Classify", "Answer", "Translate", "Attention"):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel").get_by_text("greffon serve runs/")).to_be_visible()
 
@@ -275,9 +275,9 @@ def test_nothing_to_ask_is_told_with_the_command(visit: Callable[..., Page]) -> 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_everything_fits_a_phone_and_is_labelled(visit: Callable[..., Page], colours: str) -> None:
     page = visit("generate", PHONE, colours)
-    for tab in ("Generate", "Fill", "Classify", "Translate", "Attention", "Runs"):
+    for tab in ("Generate", "Fill", "Classify", "Answer", "Translate", "Attention", "Runs"):
         page.get_by_role("tab", name=tab).click()
-        if tab != "Runs":
+        if tab not in ("Answer", "Runs"):  # no run that the tab Answer could ask is served here
             page.get_by_role("tabpanel").locator("button.go").click()
             expect(page.locator("[aria-busy]")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], tab

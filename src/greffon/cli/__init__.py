@@ -24,6 +24,7 @@ COMMANDS = {
     "generate": "continue a prompt with a causal run",
     "fill": "predict the token behind each [MASK] of a text with a masked run",
     "embed": "turn texts into vectors, or find the most similar ones",
+    "rank": "find the texts of a file that answer a query best",
     "translate": "translate sentences with a seq2seq run",
     "params": "count the parameters of a run or a preset, component by component",
     "import": "convert a Hugging Face checkpoint to a run",
@@ -65,7 +66,7 @@ def run(words: Sequence[str]) -> int:
         sys.stdout.flush()
     except UserError as mistake:
         if reports_errors():
-            print(f"greffon: {mistake}", file=sys.stderr)  # noqa: T201
+            print(f"greffon: {mistake.on_command_line()}", file=sys.stderr)  # noqa: T201
         return 1
     except ToldError as told:
         return told.code

@@ -1,44 +1,74 @@
-"""`greffon classify RUN TEXT… | --file F | -`."""
+"""`greffon classify RUN TEXT… | --file F | --pair A B | -`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Flag, OptionalFile, Run, Texts
-from greffon.cli.parsing import asked_texts, parse
+from greffon.cli.options import Column, Columns, Flag, MachineOptions, OptionalFile, Real, Run, Texts
+from greffon.cli.parsing import parse, use_machine
+from greffon.cli.texts import asked_texts, check_column
 
 
 @dataclass(frozen=True)
 class Args:
-    """Classify texts with a fine-tuned run. Give the texts, a file, or - to read them from stdin, one per line."""
+    """Label texts with a fine-tuned run. Give the texts, a file, or - to read them from stdin, one per line."""
 
     run: Run
     """Fine-tuned run."""
     texts: Texts = ()
-    """Texts to classify, or - for stdin."""
+    """Texts to label, or - for stdin."""
     file: OptionalFile = None
-    """File of texts: .txt (one per line, or blocks separated by blank lines), .csv, .tsv, .jsonl or .parquet."""
+    """File of texts: .txt (one per line, or blocks separated by blank lines), .csv, .tsv, .jsonl or .parquet; for a run
+    that marks spans also .conll."""
+    pair: Columns = ()
+    """Two texts, for a run that labels pairs."""
+    out: OptionalFile = None
+    """File to write (.csv, .tsv or .jsonl): the table of --file, or the texts, with a column `prediction`."""
+    min_probability: Real = 0.0
+    """Give no label, or no span, of a lower probability."""
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
+    pair_columns: Columns = ()
+    """Columns with the two texts of a pair (default: those that the run was trained with)."""
     int8: Flag = False
-    """Compute with 8-bit integers: faster, but slightly less exact; `greffon evaluate --int8` measures the loss."""
+    """Compute with 8-bit integers: faster, but slightly less exact; `evaluate` has the same option to measure it."""
     json: Flag = False
     """Print one JSON object per line."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
-    """Print a label for each text."""
+    """Print what the run says of each text."""
     args = parse(Args, "classify", words)
+    use_machine(args)
 
-    from greffon.data.corpora import texts_of
+    check_column(args)
 
-    texts = asked_texts(args.texts, args.file, lambda file: texts_of(file, args.text_column), "classify")
-
+    from greffon.core.errors import UserError
     from greffon.core.json_results import json_text
-    from greffon.inference.classify import classify
+    from greffon.inference.classify import answers, examples_of, grafted, read_inputs
+    from greffon.inference.predictions import check_table, write_predictions
 
-    for found in classify(args.run, texts, int8=args.int8):
-        if args.json:
-            say_out(json_text(found))
-        else:
-            say_out(f"{found.label}\t{found.probabilities[found.label]:.3f}\t{' '.join(found.text.split())}")
+    from_file = args.file is not None and not (args.texts or args.pair)
+    from_pair = bool(args.pair) and not args.texts
+    texts = [] if from_file or from_pair else asked_texts(args.texts, args.file, lambda file: [], "classify")
+    run = grafted(args.run)
+    if args.out is not None:
+        check_table(args.out)
+    if args.file is not None and from_file:
+        columns = {"text_column": args.text_column, "pair_columns": args.pair_columns or None}
+        examples = read_inputs(run, args.file, columns)
+        if not examples:
+            raise UserError(f"{args.file} is empty: nothing to classify; give texts in it")
+    elif from_pair:
+        if len(args.pair) != 2:
+            raise UserError(f"--pair takes two texts, not {len(args.pair)}; put each in quotes")
+        examples = examples_of(run, [(args.pair[0], args.pair[1])])
+    else:
+        examples = examples_of(run, texts)
+    found = answers(run, examples, min_probability=args.min_probability, int8=args.int8)
+    for answer in found if args.out is None else ():
+        say_out(json_text(answer) if args.json else answer.line())
+    if args.out is not None:
+        write_predictions(args.out, args.file, examples, found)
+        say_out(f"{args.out}: {len(found):,} answers")

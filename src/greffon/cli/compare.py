@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from greffon.cli import say_out
 from greffon.cli.options import (
     Column,
+    Columns,
     ComparisonGraftOptions,
     ComparisonTrainingOptions,
     Count,
@@ -21,9 +22,14 @@ from greffon.cli.options import (
     Number,
     OptionalFile,
     Runs,
+    TaskName,
 )
 from greffon.cli.parsing import given, parse
+from greffon.core.config import ExecutorName
 from greffon.core.errors import UserError
+
+if TYPE_CHECKING:
+    from greffon.comparison.other_tasks import TaskComparison
 
 Sizes = Annotated[str, tyro.conf.arg(metavar="N,N,…", help_behavior_hint="")]
 
@@ -46,12 +52,23 @@ class Args:
     """Column with the text."""
     label_column: Column = "label"
     """Column with the label."""
+    task: TaskName = None
+    """What the files ask for, as for finetune (default: guessed from the training file)."""
+    pair_columns: Columns = ()
+    """Columns with the two texts of a pair (default: text_a text_b)."""
+    label_separator: Column = "|"
+    """What stands between the labels of a text."""
     seeds: Count = 3
     """Number of random seeds; each model is trained once per seed."""
     train_sizes: Sizes = ""
-    """Repeat the comparison with fewer labelled texts, for example 100,400,1600, and draw a learning curve."""
+    """Numbers of labels for the label curve, for example 20,100,1000: every arm with so many labels, over --seeds
+    draws; all choices are made with those labels alone."""
+    tune: Flag = False
+    """Search for the settings of every arm on validation first, with the same number of trials for each."""
     jobs: Number = None
     """Number of trainings that run at the same time (default: one per CPU core)."""
+    executor: ExecutorName = "local"
+    """Where the trainings run: in processes of this machine, on a Dask cluster, or as Slurm jobs."""
     force: Flag = False
     """Replace an existing comparison."""
     json: Flag = False
@@ -69,12 +86,20 @@ def main(words: Sequence[str]) -> None:
         labels = tuple(int(number) for number in args.train_sizes.split(",") if number.strip())
     except ValueError:
         raise UserError(
-            f"--train-sizes is {args.train_sizes!r}; give numbers separated by commas, such as 100,400"
+            f"--train-sizes is {args.train_sizes!r}; give numbers separated by commas, such as 20,100"
         ) from None
 
     from greffon.comparison.compare import compare
+    from greffon.comparison.other_tasks import compare_task, task_of_files
 
-    made = compare(args.runs, train_sizes=labels, **given(args, "runs", "train_sizes", "json"))
+    asked = given(args, "runs", "train_sizes", "json", "task", "pair_columns", "label_separator")
+    own = given(args, *(f.name for f in fields(args) if f.name not in ("task", "pair_columns", "label_separator")))
+    task = task_of_files(args.train, {**asked, **own})
+    if task != "classes":
+        settings = {**asked, **own, "task": task, "train_sizes": labels or None}
+        _other(compare_task(args.runs, **settings), args)
+        return
+    made = compare(args.runs, train_sizes=labels, **asked)
     if args.json:
         say_out(json.dumps(made.results.to_json(), ensure_ascii=False))
         return
@@ -83,3 +108,12 @@ def main(words: Sequence[str]) -> None:
     say_out(f"figure: {made.figure}")
     if made.results.train_sizes:
         say_out(f"train sizes: {made.train_sizes_figure}")
+
+
+def _other(made: "TaskComparison", args: Args) -> None:
+    """Print the result of a comparison of another task than classes."""
+    if args.json:
+        say_out(json.dumps(made.results.to_json(), ensure_ascii=False))
+        return
+    say_out(made.results.verdict)
+    say_out(f"report: {made.report}")

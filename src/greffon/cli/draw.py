@@ -21,7 +21,7 @@ from greffon.cli.options import (
     SomeText,
     Word,
 )
-from greffon.cli.parsing import parse
+from greffon.cli.parsing import given, parse
 from greffon.core.config import Pool
 from greffon.core.errors import UserError, did_you_mean
 
@@ -163,12 +163,7 @@ def extrapolation(words: Sequence[str]) -> None:
 
     from greffon.plots.extrapolation import extrapolation_figure
 
-    column = args.text_column
-    _write(
-        args.out,
-        "extrapolation",
-        lambda: extrapolation_figure(args.runs, args.file, times=args.times, texts=args.texts, text_column=column),
-    )
+    _write(args.out, "extrapolation", lambda: extrapolation_figure(args.runs, **given(args, "runs", "out")))
 
 
 @dataclass(frozen=True)
@@ -223,21 +218,21 @@ def embeddings(words: Sequence[str]) -> None:
     _write(args.out, "embeddings", lambda: embeddings_figure(args.run, file, pooling=args.pooling, **columns))
 
 
-FIGURES: dict[str, tuple[Callable[[Sequence[str]], None], str]] = {
-    "mask": (mask, "the attention mask of an objective"),
-    "positions": (positions, "the position encoding of a run or a preset"),
-    "attention": (attention, "the attention weights of each head on a text"),
-    "complexity": (complexity, "the measured cost of attention, recurrence and convolution"),
-    "extrapolation": (extrapolation, "the loss by position, beyond the trained length"),
-    "curves": (curves, "training and validation loss"),
-    "embeddings": (embeddings, "the vectors of labelled texts in two dimensions"),
+FIGURES: dict[str, tuple[Callable[[Sequence[str]], None], type, str]] = {
+    "mask": (mask, Mask, "the attention mask of an objective"),
+    "positions": (positions, Positions, "the position encoding of a run or a preset"),
+    "attention": (attention, Attention, "the attention weights of each head on a text"),
+    "complexity": (complexity, Complexity, "the measured cost of attention, recurrence and convolution"),
+    "extrapolation": (extrapolation, Extrapolation, "the loss by position, beyond the trained length"),
+    "curves": (curves, Curves, "training and validation loss"),
+    "embeddings": (embeddings, Embeddings, "the vectors of labelled texts in two dimensions"),
 }
 
 
 def main(words: Sequence[str]) -> None:
     """Draw one figure, and say where it is."""
     if words and words[0] in ("-h", "--help"):
-        lines = [f"  {name:<14} {what}" for name, (_, what) in FIGURES.items()]
+        lines = [f"  {name:<14} {what}" for name, (_, _, what) in FIGURES.items()]
         say_out("\n".join(["usage: greffon draw FIGURE … [--out FILE]", "", *lines, "", _MORE]))
         raise SystemExit(0)
     if not words:

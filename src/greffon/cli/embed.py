@@ -2,12 +2,18 @@
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import tyro
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, OptionalFile, Run, SomeText
-from greffon.cli.parsing import parse
-from greffon.core.config import Pool
+from greffon.cli.options import Column, Count, MachineOptions, Number, OptionalFile, Run, SomeText
+from greffon.cli.parsing import given, parse, use_machine
+from greffon.cli.texts import check_column
+from greffon.core.config import LongTexts, Pool
+from greffon.core.conflicts import Idle, Values, refuse_idle
+from greffon.core.errors import UserError, out_of_range, setting
 
 
 @dataclass(frozen=True)
@@ -20,21 +26,32 @@ class Args:
     """File of texts (required): .txt (one per line, or blocks separated by blank lines), .csv, .tsv or .jsonl."""
     out: OptionalFile = None
     """NumPy file (.npy) to write the vectors to, one row per text."""
-    pooling: Pool = "mean"
-    """Vector of a text: the mean of its hidden states, the last one, or that of [CLS]."""
+    pooling: Annotated[Pool | None, tyro.conf.arg(metavar="cls|mean|last", help_behavior_hint="")] = None
+    """Vector of a text: the mean of its hidden states (default), the last one, or that of [CLS]; of an imported
+    sentence-transformers checkpoint, its own (default)."""
+    context: Number = None
+    """Number of tokens that are read at once (default: the run's; of an imported sentence-transformers checkpoint, its
+    max_seq_length)."""
+    long_texts: LongTexts = "windows"
+    """Texts longer than the context: read in windows, whose vectors are averaged, or truncated."""
     nearest: SomeText = None
     """Text to search for: print the most similar texts of the file, with their cosine similarity and number."""
     top_k: Count = 5
     """Number of similar texts to print."""
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
+
+
+def _without_nearest(values: Values) -> str | None:
+    return None if values.get("nearest") else f"without {setting('nearest')}; leave it out"
 
 
 def main(words: Sequence[str]) -> None:
     """Write the vectors, or print the nearest texts."""
     args = parse(Args, "embed", words)
+    use_machine(args)
 
-    from greffon.core.errors import UserError
     from greffon.data.corpora import texts_of
     from greffon.inference.embed import embed, nearest_vectors, save_vectors
 
@@ -43,17 +60,20 @@ def main(words: Sequence[str]) -> None:
     if args.out is None and args.nearest is None:
         raise UserError("nothing to do with the vectors; name a file with --out, or a text with --nearest")
     if args.top_k < 1:
-        raise UserError(f"top_k is {args.top_k}; choose 1 or more")
+        raise out_of_range("top_k", args.top_k, "choose 1 or more")
+    refuse_idle([Idle(("top_k",), _without_nearest)], given(args))
+    check_column(args)
     texts = texts_of(args.file, args.text_column)
     if not texts:
         raise UserError(f"{args.file}:1: there is no text in this file; fill it or name another one")
     if args.nearest is not None and not args.nearest.strip():
         raise UserError("--nearest is empty; give the text to look for")
-    vectors = embed(args.run, texts, pooling=args.pooling)
+    how: Any = {"pooling": args.pooling, "long_texts": args.long_texts, "context": args.context}
+    vectors = embed(args.run, texts, **how)
     if args.out is not None:
         save_vectors(args.out, vectors)
         say_out(f"{args.out}: {len(vectors):,} vectors of {vectors.shape[1]:,} numbers")
     if args.nearest is not None:
-        asked = embed(args.run, args.nearest, pooling=args.pooling)[0]
+        asked = embed(args.run, args.nearest, **how)[0]
         for found in nearest_vectors(asked, vectors, texts, args.top_k):
             say_out(f"{found.cosine:6.3f}  {found.index + 1:>6,}  {textwrap.shorten(found.text, 90, placeholder='…')}")

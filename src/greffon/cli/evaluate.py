@@ -1,13 +1,13 @@
 """`greffon evaluate RUN FILE | RUN --source F --target F`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, Flag, OptionalFile, PossibleFile, Real, Run
-from greffon.cli.parsing import parse
+from greffon.cli.options import Column, Count, Flag, MachineOptions, OptionalFile, PossibleFile, Real, Run
+from greffon.cli.parsing import given, parse, use_machine
 from greffon.core.config import Backend
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Args:
-    """Score a run on labelled texts (classifier), plain text (language model) or sentence pairs (translator)."""
+    """Score a run on labelled texts (fine-tuned run), plain text (language model) or sentence pairs (translator)."""
 
     run: Run
     """Run directory."""
@@ -29,7 +29,7 @@ class Args:
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
     label_column: Column = "label"
-    """Column with the label (classifier)."""
+    """Column with the label (fine-tuned run)."""
     source_column: Column = "source"
     """Column with the source sentence (translator)."""
     target_column: Column = "target"
@@ -44,16 +44,18 @@ class Args:
     """Compute with 8-bit integers: faster, but slightly less exact (classifier, translator)."""
     json: Flag = False
     """Print JSON."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
     """Print the scores."""
     args = parse(Args, "evaluate", words)
+    use_machine(args)
 
     from greffon.core.json_results import json_text
     from greffon.inference.evaluate import evaluate
 
-    scores = evaluate(args.run, **{name: value for name, value in vars(args).items() if name not in ("run", "json")})
+    scores = evaluate(args.run, **given(args, "run", "json", "machine"))
     for line in [json_text(scores)] if args.json else _lines(scores, args.run):
         say_out(line)
 
@@ -62,20 +64,12 @@ def _lines(scores: "Scores", run: Path) -> list[str]:
     """Return the scores as lines for a person."""
     from greffon.cli.outcome import a_token
     from greffon.inference.bleu import TranslationScores
-    from greffon.inference.evaluate import ClassScores, ContrastScores
+    from greffon.inference.evaluate import ContrastScores
+    from greffon.inference.tasks.base import TaskScores
     from greffon.runs import run as runs
 
-    if isinstance(scores, ClassScores):
-        low, high = scores.interval
-        widest = max(map(len, scores.labels))
-        lines = [
-            f"accuracy {scores.accuracy:.1%} (95 % interval {low:.1%} to {high:.1%}), "
-            f"macro F1 {scores.macro_f1:.3f}, {scores.n:,} texts"
-        ]
-        for label, row in zip(scores.labels, scores.confusion, strict=True):
-            found = ", ".join(f"{count:,} as {name}" for name, count in zip(scores.labels, row, strict=True))
-            lines.append(f"  {label:<{widest}}  predicted {found}")
-        return lines
+    if isinstance(scores, TaskScores):
+        return scores.lines()
     if isinstance(scores, TranslationScores):
         low, high = scores.bleu_interval
         bleu = f"BLEU {scores.bleu:.1f} (95 % interval {low:.1f} to {high:.1f})"

@@ -17,12 +17,16 @@ class Args:
 
     run: Run
     """Run directory."""
-    to: Literal["huggingface", "onnx", "ctranslate2"]
-    """Format: huggingface (AutoModel, AutoTokenizer), onnx (classifiers, encoders) or ctranslate2 (translators)."""
+    to: Literal["huggingface", "onnx", "ctranslate2", "gguf"]
+    """Format: huggingface (AutoModel, AutoTokenizer), onnx (classifiers, encoders), ctranslate2 (translators) or gguf
+    (causal runs, for llama.cpp)."""
     out: NewDirectory
     """Directory to create."""
-    quantize: Annotated[Literal["int8"] | None, tyro.conf.arg(metavar="int8", help_behavior_hint="")] = None
-    """Store the weights as 8-bit integers, a quarter of the size (ctranslate2)."""
+    quantize: Annotated[
+        Literal["int8", "f32", "f16", "q8_0"] | None,
+        tyro.conf.arg(metavar="int8|f32|f16|q8_0", help_behavior_hint=""),
+    ] = None
+    """Store the weights as 8-bit integers (ctranslate2: int8; gguf: q8_0) or in 16 bits (gguf: f16)."""
     force: Flag = False
     """Replace an existing export."""
 

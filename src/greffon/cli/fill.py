@@ -1,11 +1,11 @@
 """`greffon fill RUN "Ce livre est [MASK]."`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.options import Count, Flag, MaskedText, Run
-from greffon.cli.parsing import parse
+from greffon.cli.options import Count, Flag, MachineOptions, MaskedText, Run
+from greffon.cli.parsing import parse, use_machine
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,13 @@ class Args:
     """Number of candidates for each mask; a + marks one that continues the word before it."""
     json: Flag = False
     """Print JSON."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
     """Print the candidates for each mask."""
     args = parse(Args, "fill", words)
+    use_machine(args)
 
     from greffon.core.json_results import json_text
     from greffon.inference.fill_mask import fill

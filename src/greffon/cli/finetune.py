@@ -15,6 +15,7 @@ from greffon.cli.options import (
     LaunchOptions,
     NewRun,
     Run,
+    TrainingMachineOptions,
 )
 from greffon.cli.parsing import given, parse
 
@@ -34,6 +35,7 @@ class Args:
     labels: LabelOptions = field(default_factory=LabelOptions)  # type: ignore[valid-type]
     finetuning: FinetuningOptions = field(default_factory=FinetuningOptions)  # type: ignore[valid-type]
     launch: LaunchOptions = field(default_factory=LaunchOptions)  # type: ignore[valid-type]
+    machine: TrainingMachineOptions = field(default_factory=TrainingMachineOptions)  # type: ignore[valid-type]
     graft: GraftOptions = field(default_factory=GraftOptions)  # type: ignore[valid-type]
     shape: GraftShapeOptions = field(default_factory=GraftShapeOptions)  # type: ignore[valid-type]
     training: GraftTrainingOptions = field(default_factory=GraftTrainingOptions)  # type: ignore[valid-type]

@@ -1,11 +1,11 @@
 """`greffon generate RUN PROMPT`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.options import Count, Flag, Prompt, Real, Run
-from greffon.cli.parsing import given, parse
+from greffon.cli.options import Count, Flag, MachineOptions, Prompt, Real, Run
+from greffon.cli.parsing import given, parse, use_machine
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,16 @@ class Args:
     """Random seed."""
     json: Flag = False
     """Print JSON."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
     """Print the prompt and its continuation as one text."""
     args = parse(Args, "generate", words)
+    use_machine(args)
 
     from greffon.core.json_results import json_text
     from greffon.inference.generate import generate
 
-    made = generate(args.run, args.prompt, **given(args, "run", "prompt", "json"))
+    made = generate(args.run, args.prompt, **given(args, "run", "prompt", "json", "machine"))
     say_out(json_text(made) if args.json else made.text)

@@ -15,15 +15,16 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
-from greffon.core.config import FREE, PAIR_SETTINGS, Contrast, Graft, Masking, Shape, Training
-from greffon.core.settings import BY_PRESET, Budget, Corpus, Finetuning, Labels, Launch, Pairs, Start
+from greffon.core.config import FREE, PAIR_SETTINGS, Contrast, Graft, Masking, Shape, Task, Training
+from greffon.core.presets import compact, small
+from greffon.core.settings import BY_PRESET, Budget, Corpus, Finetuning, Labels, Launch, Machine, Pairs, Start
 
 _INSIDE = {Training: ("steps", "minutes"), Shape: ("segments", "position_offset")}
 """Fields that are no options: `Budget` has them, or they follow from other settings."""
 _METAVARS = {int: "N", float: "NUMBER", bool: "true|false", str: "NAME", Path: "FILE"}
 
 
-def _field_help(kind: type) -> dict[str, str]:
+def field_help(kind: type) -> dict[str, str]:
     """Read the docstrings that stand under the fields of a dataclass."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
     return {
@@ -40,13 +41,17 @@ def without_none(hint: Any) -> Any:
     return next(part for part in get_args(hint) if part is not type(None))
 
 
-def options(kind: type, refused: Mapping[str, str] | None = None) -> type:
+def options(
+    kind: type, refused: Mapping[str, str] | None = None, presets: Mapping[str, Mapping[str, Any]] | None = None
+) -> type:
     """Make a dataclass with one optional option for each field; `refused` says why some fields have none.
+
+    `presets` holds, by the names of presets, the values of settings that are left out: the help text tells them.
 
     What is not given is None (a flag: False), so that the function behind the command applies its own default.
     """
     refused, made = refused or {}, list[tuple[str, Any, Any]]()
-    told, hints = _field_help(kind), get_type_hints(kind)
+    told, hints = field_help(kind), get_type_hints(kind)
     for f in dataclasses.fields(kind):
         if f.name in _INSIDE.get(kind, ()) or f.name in refused:
             continue
@@ -59,13 +64,41 @@ def options(kind: type, refused: Mapping[str, str] | None = None) -> type:
         metavar = f.metadata.get("metavar") or _METAVARS.get(one) or "|".join(get_args(one))
         if kind not in BY_PRESET and f.default not in (None, ()):
             about += f" (default: {f.default})"
+        if presets and f.name != "seed":
+            about += _preset_defaults(f.name, presets)
         shown = tyro.conf.arg(metavar=metavar + "…" * (one is not hint), help=about, help_behavior_hint="")
         made.append((f.name, Annotated[hint | None, shown], None))
     inside = {"__doc__": (kind.__doc__ or "") + _BY_PRESET * (kind in BY_PRESET), "refused": refused}
     return dataclasses.make_dataclass(f"{kind.__name__}Options", made, frozen=True, namespace=inside)
 
 
+def _preset_defaults(name: str, presets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tell the values that presets give to a setting.
+
+    >>> _preset_defaults("layers", {"compact": {"layers": 3}, "lab": {"layers": 4}, "small": {"layers": 4}})
+    ' (default: compact 3, lab and small 4)'
+    """
+    holders: dict[str, list[str]] = {}
+    for preset, values in presets.items():
+        if name in values:
+            holders.setdefault(str(values[name]).lower(), []).append(preset)
+    told = ", ".join(f"{' and '.join(names)} {value}" for value, names in holders.items())
+    return f" (default: {told})" if told else ""
+
+
 _BY_PRESET = " By default, these settings are the preset's."
+_COMPACT, _SMALL = compact(), small()
+_SHAPES = {"compact": vars(_COMPACT.shape), "small": vars(_SMALL.shape)}
+_TRAININGS = {
+    "compact": {name: value for name, value in vars(_COMPACT.training).items() if name not in PAIR_SETTINGS},
+    "small": {name: value for name, value in vars(_SMALL.training).items() if name != "batch_size"},
+    "contrastive": dict(vars(_COMPACT.contrastive).items() - vars(_COMPACT.training).items()),
+}
+_FINETUNING = {
+    "compact": {name: value for name, value in vars(_COMPACT.finetuning).items() if name != "evaluate_every"}
+}
+_GRAFT = {"compact": {name: value for name, value in vars(_COMPACT.graft).items() if name != "pooling"}}
+_GRAFT_SHAPE = {"compact": {"dropout": _COMPACT.finetuning_dropout}}
 _FIXED = dict.fromkeys(
     [f.name for f in dataclasses.fields(Shape) if f.name not in FREE],
     "is a fixed part of the pretrained body; only --dropout and --context can change",
@@ -90,16 +123,18 @@ PairOptions = options(Pairs)
 BudgetOptions = options(Budget)
 MaskingOptions = options(Masking)
 ContrastOptions = options(Contrast)
-ShapeOptions = options(Shape)
-TrainingOptions = options(Training)
+ShapeOptions = options(Shape, presets=_SHAPES)
+TrainingOptions = options(Training, presets=_TRAININGS)
 LaunchOptions = options(Launch)
+TrainingMachineOptions = options(Machine)
+MachineOptions = options(Machine, refused={"precision": "is for training; a finished run computes in fp32"})
 LabelOptions = options(Labels)
 FinetuningOptions = options(Finetuning)
-GraftOptions = options(Graft)
-GraftShapeOptions = options(Shape, refused=_FIXED)
-GraftTrainingOptions = options(Training, refused=_PRETRAINING)
-ComparisonGraftOptions = options(Graft, refused=_NO_FREEZING)
-ComparisonTrainingOptions = options(Training, refused=_NO_COMPARISON)
+GraftOptions = options(Graft, presets=_GRAFT)
+GraftShapeOptions = options(Shape, refused=_FIXED, presets=_GRAFT_SHAPE)
+GraftTrainingOptions = options(Training, refused=_PRETRAINING, presets=_FINETUNING)
+ComparisonGraftOptions = options(Graft, refused=_NO_FREEZING, presets=_GRAFT)
+ComparisonTrainingOptions = options(Training, refused=_NO_COMPARISON, presets=_FINETUNING)
 
 
 Run = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -118,7 +153,12 @@ OptionalFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavio
 OutRun = Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")]
 Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 Count = Annotated[int, tyro.conf.arg(metavar="N")]
+OptionalReal = Annotated[float | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]
 Real = Annotated[float, tyro.conf.arg(metavar="NUMBER")]
+Columns = Annotated[tuple[str, ...], tyro.conf.arg(metavar="A B", help_behavior_hint="")]
+TaskName = Annotated[
+    Task | None, tyro.conf.arg(metavar="classes|multilabel|regression|pairs|tokens", help_behavior_hint="")
+]
 Column = Annotated[str, tyro.conf.arg(metavar="NAME")]
 File = Annotated[Path, tyro.conf.arg(metavar="FILE")]
 NewRun = Annotated[Path, tyro.conf.arg(metavar="RUN")]

@@ -1,5 +1,6 @@
 """The line in which `pretrain`, `finetune` and `resume` end: where the run is, and how good it became."""
 
+from greffon.inference.measures import measure_of
 from greffon.runs.run import Run
 
 
@@ -11,14 +12,34 @@ def a_token(run: Run) -> str:
 def outcome(run: Run, epochs: int = 0) -> str:
     """Tell the scores of a run's best weights, and when it had them: in epochs, if it was asked for those."""
     best = run.scores
-    if "accuracy" in best:
-        told = f"validation accuracy {best['accuracy']:.1%}"
-        told += f", test accuracy {best['test_accuracy']:.1%}" if "test_accuracy" in best else ""
+    metric = measure_of(run.recipe).metric if run.recipe.graft is not None else "accuracy"
+    if metric in best:
+        told = f"{_kind(best.get('cross_validated'))} {_measured(metric, best[metric])}"
+        told += f", test {_measured(metric, best[f'test_{metric}'])}" if f"test_{metric}" in best else ""
     else:
         told = f"held-out loss {best['loss']:.3f} nats {a_token(run)}, {best['bits_per_byte']:.3f} bits per byte"
         told += f", pairs {best['pair_accuracy']:.1%} right" if "pair_accuracy" in best else ""
         told += f", BLEU {best['bleu']:.1f}" if "bleu" in best else ""
+    if epochs and not best["step"] and run.recipe.graft is not None and run.recipe.graft.head_init == "probe":
+        return f"{run.path}: {told} (kept the probe of the frozen body: no epoch of fine-tuning was better)"
     return f"{run.path}: {told} (best {_when(best['step'], run.recipe.training.steps, epochs)})"
+
+
+def _kind(folds: int | None) -> str:
+    """Say on which texts a measure was taken."""
+    return "validation" if folds is None else "cross-validated" if folds else "training"
+
+
+def _measured(metric: str, value: float) -> str:
+    """Write a measure with its name.
+
+    >>> _measured("accuracy", 0.5), _measured("mae", 0.25), _measured("micro_f1", 0.5)
+    ('accuracy 50.0%', 'mean absolute error 0.250', 'micro F1 0.500')
+    """
+    if metric == "accuracy":
+        return f"accuracy {value:.1%}"
+    name = {"mae": "mean absolute error"}.get(metric, metric.replace("_", " ").replace("f1", "F1"))
+    return f"{name} {value:.3f}"
 
 
 def _when(step: int, steps: int, epochs: int) -> str:

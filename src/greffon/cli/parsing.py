@@ -8,9 +8,8 @@ import dataclasses
 import inspect
 import itertools
 import os
-import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -19,10 +18,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import tyro
 
 from greffon.cli.options import without_none
-from greffon.core.config import option, read_value, unknown_setting
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.config import read_value, unknown_setting
+from greffon.core.errors import UserError, did_you_mean, option
 from greffon.core.synonyms import our_name
-from greffon.data.readers import stream_lines
 
 Args = TypeVar("Args")
 
@@ -34,8 +32,15 @@ _ABOUT_CONFIG = (
 )
 
 
+_GIVEN = "_given"
+"""Attribute of parsed arguments that holds the names of those that the user wrote."""
+
+
 def given(args: Any, *left_out: str) -> dict[str, Any]:
-    """Return the settings that the user gave, of all groups, but for those that a command handles by itself."""
+    """Return the settings that the user wrote, of all groups, but for those that a command handles by itself.
+
+    A default value that was written counts: a command may have to say that the setting has no effect.
+    """
     found: dict[str, Any] = {}
     for f in dataclasses.fields(args):
         value = getattr(args, f.name)
@@ -43,26 +48,18 @@ def given(args: Any, *left_out: str) -> dict[str, Any]:
             continue
         if dataclasses.is_dataclass(value):
             found |= given(value)
-        elif value != f.default:
+        elif f.name in getattr(args, _GIVEN):
             found[f.name] = value
     return found
 
 
-def asked_texts(
-    texts: Sequence[str], file: Path | None, read: Callable[[Path], list[str]], what: str, noun: str = "texts"
-) -> list[str]:
-    """Return the texts that a command is about: those given, those of a file, or (-) the lines of stdin."""
-    if (file is None) == (not texts):
-        raise UserError(f"nothing to {what}, or too much; give {noun}, --file F, or - for stdin")
-    if file is not None:
-        found = read(file)
-    elif tuple(texts) == ("-",):
-        found = [line for _, line in stream_lines(sys.stdin.buffer, "standard input")]
-    else:
-        found = list(texts)
-    if not found:
-        raise UserError(f"{file or 'standard input'} is empty: nothing to {what}; give {noun} in it")
-    return found
+def use_machine(args: Any) -> None:
+    """Compute on the device and with the threads that a command was given, until the process ends."""
+    if settings := given(args.machine):
+        from greffon.core.device import use
+        from greffon.core.settings import Machine
+
+        use(Machine(**settings))
 
 
 @dataclass(frozen=True)
@@ -129,8 +126,15 @@ def _build(kind: type[Args], known: Mapping[str, _Argument], values: Mapping[str
     own = {name: value for name, value in values.items() if not known[name].group}
     hints = get_type_hints(kind)
     for group in {argument.group for argument in known.values()} - {""}:
-        own[group] = hints[group](**{name: value for name, value in values.items() if known[name].group == group})
-    return kind(**own)
+        inside = {name: value for name, value in values.items() if known[name].group == group}
+        own[group] = _with_given(hints[group], inside)
+    return _with_given(kind, own)
+
+
+def _with_given(kind: type[Args], values: dict[str, Any]) -> Args:
+    made = kind(**values)
+    object.__setattr__(made, _GIVEN, frozenset(name for name, value in values.items() if value != ()))
+    return made
 
 
 def _help(kind: type, command: str) -> None:

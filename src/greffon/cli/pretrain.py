@@ -16,6 +16,7 @@ from greffon.cli.options import (
     ShapeOptions,
     StartOptions,
     Texts,
+    TrainingMachineOptions,
     TrainingOptions,
 )
 from greffon.cli.parsing import given, parse
@@ -28,7 +29,7 @@ class Args:
     texts: Texts = ()
     """Text files, directories or globs (.txt, .csv, .tsv, .jsonl, .parquet; also .gz and .xz)."""
     out: OutRun = None
-    """Run directory to create (required, except with --dry-run)."""
+    """Run directory to create. A dry run needs none."""
     force: Flag = False
     """Replace an existing run."""
     dry_run: Flag = False
@@ -38,6 +39,7 @@ class Args:
     pairs: PairOptions = field(default_factory=PairOptions)  # type: ignore[valid-type]
     budget: BudgetOptions = field(default_factory=BudgetOptions)  # type: ignore[valid-type]
     launch: LaunchOptions = field(default_factory=LaunchOptions)  # type: ignore[valid-type]
+    machine: TrainingMachineOptions = field(default_factory=TrainingMachineOptions)  # type: ignore[valid-type]
     masking: MaskingOptions = field(default_factory=MaskingOptions)  # type: ignore[valid-type]
     contrast: ContrastOptions = field(default_factory=ContrastOptions)  # type: ignore[valid-type]
     shape: ShapeOptions = field(default_factory=ShapeOptions)  # type: ignore[valid-type]
@@ -49,14 +51,15 @@ def main(words: Sequence[str]) -> None:
     args = parse(Args, "pretrain", words)
 
     from greffon.cli.outcome import outcome
-    from greffon.core.errors import UserError
+    from greffon.core.errors import UserError, setting
     from greffon.training.estimate import cost_line
     from greffon.training.pretrain import estimate, pretrain
 
     settings = given(args, "texts", "out", "dry_run", "force", "launch")
     if args.dry_run:
-        if given(args.launch):
-            raise UserError("--dry-run measures one process; leave out --processes and --fsdp")
+        if launch := given(args.launch):
+            unused = setting(next(iter(launch)))
+            raise UserError(f"--dry-run measures one process and writes nothing; leave out {unused}")
         say_out(cost_line(estimate(args.texts, **settings)))
         return
     if args.out is None:

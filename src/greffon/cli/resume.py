@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.options import Count, LaunchOptions, Run
+from greffon.cli.options import Count, LaunchOptions, Run, TrainingMachineOptions
 from greffon.cli.parsing import given, parse
 
 
@@ -17,6 +17,7 @@ class Args:
     extra_steps: Count = 0
     """Number of steps to add to those of the recipe."""
     launch: LaunchOptions = field(default_factory=LaunchOptions)  # type: ignore[valid-type]
+    machine: TrainingMachineOptions = field(default_factory=TrainingMachineOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:

@@ -1,13 +1,13 @@
 """`greffon serve RUN…`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import tyro
 
-from greffon.cli.options import Count, Runs
-from greffon.cli.parsing import parse
+from greffon.cli.options import Count, MachineOptions, Runs
+from greffon.cli.parsing import parse, use_machine
 
 Host = Annotated[str, tyro.conf.arg(metavar="ADDRESS")]
 
@@ -25,11 +25,13 @@ class Args:
     """Address to listen on."""
     port: Count = 8000
     """Port to listen on; 0 for any free port."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
     """Serve until Ctrl-C."""
     args = parse(Args, "serve", words)
+    use_machine(args)
 
     from greffon.web import serve
 

@@ -69,7 +69,19 @@ def main(words: Sequence[str]) -> None:
 def _show_comparison(path: Path, as_json: bool) -> None:
     """Print the verdict of a comparison, and what each arm reached."""
     from greffon.comparison.compare import Comparison
+    from greffon.comparison.other_tasks import TaskComparison, is_task_comparison
 
+    if is_task_comparison(path):
+        other = TaskComparison.open(path)
+        if as_json:
+            say_out(json.dumps(other.results.to_json(), ensure_ascii=False))
+            return
+        say_out(other.results.verdict)
+        for name, each in other.results.arms.items():
+            low, high = each.test_score.interval
+            say_out(f"{name:<22} {each.test_score.mean:.3f} ({low:.3f} to {high:.3f})")
+        say_out(f"report: {other.report}")
+        return
     found = Comparison.open(path)
     if as_json:
         say_out(json.dumps(found.results.to_json(), ensure_ascii=False))
@@ -96,5 +108,5 @@ def _masking(masking: Masking | None) -> str:
     if masking is None:
         return ""
     what = "whole words" if masking.whole_word_masking else "tokens"
-    beside = ", next sentence" * masking.next_sentence + ", and its gist" * masking.gist
+    beside = ", next sentence" * masking.next_sentence
     return f"{masking.mask_rate:.0%} of {what}{beside}"

@@ -1,12 +1,13 @@
 """`greffon translate RUN TEXT… | --file F | -`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, Flag, OptionalFile, Real, Run, Texts
-from greffon.cli.parsing import asked_texts, given, parse
+from greffon.cli.options import Column, Count, Flag, MachineOptions, OptionalFile, Real, Run, Texts
+from greffon.cli.parsing import given, parse, use_machine
+from greffon.cli.texts import asked_texts, check_column
 from greffon.core.config import Backend
 
 
@@ -34,21 +35,24 @@ class Args:
     """Compute with 8-bit integers: faster for many sentences or a large model, but slightly less exact."""
     json: Flag = False
     """Print one JSON object per line."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
-OWN = ("run", "texts", "file", "text_column", "n_best", "json")
+OWN = ("run", "texts", "file", "text_column", "n_best", "json", "machine")
 """What names the sentences and how to print them; the rest says how to translate."""
 
 
 def main(words: Sequence[str]) -> None:
     """Print a translation of each sentence."""
     args = parse(Args, "translate", words)
+    use_machine(args)
 
     def read(file: Path) -> list[str]:
         from greffon.inference.translate import sentences
 
         return sentences(file, args.text_column)
 
+    check_column(args)
     texts = asked_texts(args.texts, args.file, read, "translate", "sentences")
 
     from greffon.core.json_results import json_text

@@ -20,12 +20,13 @@ from greffon.comparison.results import (
     CurvePoint,
     DataSummary,
     Difference,
+    LabelSaving,
     Mistake,
     Results,
     Settings,
-    SizeResult,
     TimeToScratch,
     TrainSize,
+    Tuning,
     ValidAccuracy,
 )
 from greffon.comparison.verdict import verdict
@@ -109,6 +110,8 @@ class Context:
     """Scratch arm of the same architecture, for each pretrained arm that has another one than `scratch`."""
     pretraining: Mapping[str, float | None] = field(default_factory=dict)
     train_sizes: tuple[TrainSize, ...] = ()
+    label_savings: tuple[LabelSaving, ...] = ()
+    tuning: tuple[Tuning, ...] = ()
 
 
 def assemble(outcomes: Outcomes, test: GoldTexts, context: Context) -> Results:
@@ -130,18 +133,10 @@ def assemble(outcomes: Outcomes, test: GoldTexts, context: Context) -> Results:
         settings=context.settings,
         versions=dict(context.versions),
         train_sizes=context.train_sizes,
+        label_savings=context.label_savings,
+        tuning=context.tuning,
     )
     return replace(results, verdict=verdict(results))
-
-
-def score_size(outcomes: Outcomes, gold: Sequence[str], size: int) -> TrainSize:
-    """Score every arm with one number of training texts."""
-    arms = {}
-    for name, predictions in outcomes.predictions().items():
-        correct = correctness(predictions, gold)
-        by_draw = tuple(correct.mean(axis=1).tolist())
-        arms[name] = SizeResult(float(correct.mean()), accuracy_interval(correct), by_draw)
-    return TrainSize(size, arms)
 
 
 def correctness(predictions: Sequence[Sequence[str]], gold: Sequence[str]) -> Correct:
@@ -194,10 +189,12 @@ def _scored(kind: ArmKind, seeds: Sequence[Predicted], test: GoldTexts) -> ArmRe
     all_predicted = [label for row in predictions for label in row]
     scores = per_class(all_gold, all_predicted, test.labels)
     fresh = [index for index in range(len(test.gold)) if index not in test.overlap]
+    accuracy = Accuracy(float(correct.mean()), accuracy_interval(correct), tuple(correct.mean(axis=1).tolist()))
     return ArmResult(
         kind=kind,
         body=None,
-        test_accuracy=Accuracy(float(correct.mean()), accuracy_interval(correct), tuple(correct.mean(axis=1).tolist())),
+        test_accuracy=accuracy,
+        test_score=accuracy,
         valid_accuracy=_valid([0.0]),
         macro_f1=float(np.mean([macro_f1(test.gold, row, test.labels) for row in predictions])),
         without_overlap=float(correct[:, fresh].mean()) if test.overlap and fresh else None,

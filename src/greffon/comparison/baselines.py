@@ -1,5 +1,5 @@
-"""The classical baselines: TF-IDF with logistic regression, logistic regression on a frozen body's
-vectors, and always predicting the most frequent label.
+"""The classical baselines: TF-IDF with logistic regression, a probe of a frozen body's vectors, and always
+predicting the most frequent label.
 
 They use the same labels as the neural arms: they are fitted on train, C is chosen on validation, and the test
 texts are only predicted. scikit-learn is imported when needed: it takes a second.
@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from greffon.comparison.names import TFIDF_TITLE
+from greffon.comparison.tfidf import vectoriser
 from greffon.core.errors import UserError
+from greffon.inference.probe import STRENGTHS, fit_probe
 
 C_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-FROZEN_C_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-# From this many texts on, an n-gram seen once is dropped: as accurate, and half the time. With fewer
-# labels the rare n-grams are all there is.
-_ENOUGH_TO_PRUNE = 500
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,7 @@ def tfidf(
     valid_texts: Sequence[str],
     valid_labels: Sequence[str],
     test_texts: Sequence[str],
+    grid: Sequence[float] | None = None,
     seed: int = 0,
 ) -> Baseline:
     """Fit words 1-2 and characters 2-5 + logistic regression, C chosen on validation."""
@@ -57,14 +56,14 @@ def tfidf(
     began = time.perf_counter()
     if len(set(train_labels)) < 2:
         raise UserError("the training labels hold one class only, so there is nothing to tell apart")
-    vectors = _vectoriser(len(train_texts))
+    vectors = vectoriser(len(train_texts))
     try:
         train = vectors.fit_transform(train_texts)
     except ValueError as error:  # scikit-learn's "empty vocabulary"
         raise UserError("the training texts hold no words, so TF-IDF has nothing to count") from error
     return _best(
         TFIDF_TITLE,
-        C_GRID,
+        grid or C_GRID,
         (train, train_labels),
         (vectors.transform(valid_texts), valid_labels),
         vectors.transform(test_texts),
@@ -74,21 +73,32 @@ def tfidf(
 
 
 def frozen(
-    train: tuple[Any, Sequence[str]], valid: tuple[Any, Sequence[str]], test: Any, name: str, seed: int = 0
+    train: tuple[Any, Sequence[str]],
+    valid: tuple[Any, Sequence[str]],
+    test: Any,
+    name: str,
+    grid: Sequence[float] = STRENGTHS,
+    seed: int = 0,
 ) -> Baseline:
-    """Fit logistic regression on a frozen body's vectors of the texts (N, hidden size), C chosen on validation."""
-    from sklearn.preprocessing import StandardScaler
-
+    """Fit a probe on a frozen body's vectors of the texts (N, hidden size), C chosen on validation."""
     began = time.perf_counter()
-    scaler = StandardScaler().fit(train[0])
-    return _best(
-        name,
-        FROZEN_C_GRID,
-        (scaler.transform(train[0]), train[1]),
-        (scaler.transform(valid[0]), valid[1]),
-        scaler.transform(test),
-        seed,
-        began,
+    labels = sorted(set(train[1]))
+    # A validation text of a class that train lacks cannot tell the strengths.
+    known = [i for i, label in enumerate(valid[1]) if label in labels]
+    wanted = [[labels.index(label) for label in part] for part in (train[1], [valid[1][i] for i in known])]
+    probe = fit_probe(
+        train[0], wanted[0], classes=len(labels), strengths=grid, valid=(valid[0][known], wanted[1]), seed=seed
+    )
+    held, judged = probe.probabilities(valid[0]), probe.probabilities(test)
+    return Baseline(
+        name=name,
+        c=probe.strength,
+        valid_accuracy=_share_equal([labels[i] for i in held.argmax(axis=1)], valid[1]),
+        predictions=[labels[i] for i in judged.argmax(axis=1)],
+        probabilities=judged.tolist(),
+        labels=labels,
+        seconds=time.perf_counter() - began,
+        valid_probabilities=held.tolist(),
     )
 
 
@@ -135,17 +145,6 @@ def majority(train_labels: Sequence[str], valid_labels: Sequence[str], test_text
         seconds=0.0,
         valid_probabilities=[shares] * len(valid_labels),
     )
-
-
-def _vectoriser(texts: int) -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import FeatureUnion
-
-    min_df = 2 if texts >= _ENOUGH_TO_PRUNE else 1
-    # "char_wb" keeps n-grams inside words: on French reviews as accurate as "char", and a third fewer.
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=min_df)
-    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, min_df=min_df)
-    return FeatureUnion([("words", words), ("characters", characters)])
 
 
 def _fit(features: Any, labels: Sequence[str], c: float, seed: int) -> Any:

@@ -2,11 +2,14 @@
 
     OUT/
       comparison.json   what was asked (`study.Question`); another question needs another directory, or --force
-      arms/ARM/…        one Run for each seed and training size, with its probabilities (probabilities.json)
+      arms/ARM/seed-K/  one Run for each seed, with its probabilities (probabilities.json)
+      arms/ARM/draw-K-size-N/  the tasks of the label curve, if asked for (`label_curve`)
+      features/         vectors of all texts by each frozen body, and TF-IDF for the label curve (`text_table`)
+      tuning/ARM/…      one Run for each trial of a search for settings, if asked for (`tuning`)
       results.json      what was found (`results.Results`)
       report.html       the report, self-contained
       accuracy.png      accuracy against epoch
-      train_sizes.png   accuracy against the number of training texts, if asked for
+      train_sizes.png   the label curve, if asked for
 
 A finished arm is not trained again when the command is repeated.
 """
@@ -14,39 +17,42 @@ A finished arm is not trained again when the command is repeated.
 import importlib.metadata
 import json
 import platform
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from greffon.comparison.arms import (
     Arm,
     in_common,
     make_arms,
     outcome,
-    probabilities_of,
     reported_settings,
-    train_all,
 )
-from greffon.comparison.assemble import Context, GoldTexts, Outcomes, SeedOutcome, assemble, score_size
-from greffon.comparison.baselines import Baseline, frozen, majority, tfidf
+from greffon.comparison.assemble import Context, GoldTexts, Outcomes, SeedOutcome, assemble
+from greffon.comparison.baselines import C_GRID, Baseline, frozen, majority, tfidf
+from greffon.comparison.curve_scores import label_savings
 from greffon.comparison.ensemble import Ensemble, fit_ensemble
+from greffon.comparison.executors import EXECUTORS
 from greffon.comparison.figures import accuracy_figure, save, train_sizes_figure
-from greffon.comparison.names import MAJORITY, TFIDF, frozen_name, is_scratch
+from greffon.comparison.label_curve import CurveTask, make_curve, make_tables, score_curve, table_file
+from greffon.comparison.names import MAJORITY, TFIDF, ensemble_name, frozen_name, is_scratch
 from greffon.comparison.report import report
-from greffon.comparison.results import DataSummary, Results, Settings
+from greffon.comparison.results import DataSummary, Results, Settings, Tuning
+from greffon.comparison.seen import in_pretraining, share_read
 from greffon.comparison.study import Plan, Question, Study, make_study
+from greffon.comparison.text_table import TextTable
+from greffon.comparison.tuning import classical_tuning, strengths
+from greffon.comparison.tuning import tune as search
+from greffon.core.config import ExecutorName
 from greffon.core.console import say
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, did_you_mean, out_of_range
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.core.locks import empty_directory, own_directory
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
-from greffon.data.splits import Splits, load_splits
-from greffon.inference.embed import embed
+from greffon.data.splits import Splits
+from greffon.inference.probe import STRENGTHS
 from greffon.runs.run import Run
 from greffon.training.finetune import labelled_data
 
@@ -94,7 +100,9 @@ def compare(
     seeds: int = 3,
     epochs: int = 15,
     train_sizes: Sequence[int] = (),
+    tune: bool = False,
     jobs: int | None = None,
+    executor: ExecutorName = "local",
     adapt: bool = False,
     gradual_unfreezing: bool = False,
     text_column: str = "text",
@@ -105,22 +113,32 @@ def compare(
 ) -> Comparison:
     """Train pretrained and scratch under the same budget over seeds, beside TF-IDF, and report.
 
-    Epochs are chosen on validation, never on test. `train_sizes` repeats everything with fewer labelled
-    texts; `jobs` trainings run side by side.
+    Epochs are chosen on validation, never on test. `train_sizes` adds the label curve: every arm with so many labels,
+    over `seeds` draws of them. `tune` first searches for the settings of every arm on validation, with the same number
+    of trials for each. `jobs` trainings run side by side: on this machine, or by the
+    `executor` dask or slurm on others.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
     if jobs is not None and jobs < 1:
-        raise UserError(f"jobs is {jobs}; choose 1 or more")
+        raise out_of_range("jobs", jobs, "choose 1 or more")
+    if executor not in EXECUTORS:
+        raise UserError(f"unknown executor {executor!r}{did_you_mean(executor, EXECUTORS)}")
+    carry_out = EXECUTORS[executor]
     opened = [Run.open(run) for run in runs]
-    plan = Plan(seeds, epochs, tuple(train_sizes), adapt, gradual_unfreezing, settings)
+    plan = Plan(seeds, epochs, tuple(train_sizes), adapt, gradual_unfreezing, settings, tune)
     data = labelled_data(train, valid, test, text_column, label_column)
     study = make_study(opened, replace(data, hold_out_test=test is None), plan, tell)
     path = Path(out)
     with own_directory(path, "comparison.json"):
         write_question(path, Question.of(study), force)
         arms = list(make_arms(path, study))
-        train_all(arms, jobs, tell)
-        made = Comparison(path, gather(study, arms))
+        make_tables(path, study, tell)
+        tuning: tuple[Tuning, ...] = ()
+        if tune:
+            study, tuning = search(path, study, lambda tasks: carry_out(tasks, jobs, tell))
+        curve = list(make_curve(path, study))
+        carry_out([*(arm.task for arm in arms), *(each.task for each in curve)], jobs, tell)
+        made = Comparison(path, gather(path, study, arms, curve, tuning))
         write_outputs(made)
     return made
 
@@ -151,22 +169,7 @@ def write_outputs(made: Comparison) -> None:
         made.train_sizes_figure.unlink(missing_ok=True)
 
 
-Vectors = Mapping[str, np.ndarray]
-"""The vector of each text, by the text."""
-
-
-def frozen_vectors(sources: Mapping[str, Run], splits: Splits) -> dict[str, Vectors]:
-    """Embed every text once with each body as it is, before any fine-tuning; by the name of the frozen arm."""
-    texts = sorted({example.text for part in (splits.train, splits.valid, splits.test) for example in part})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the checks have reported texts that are truncated
-        return {
-            frozen_name(name): dict(zip(texts, embed(run, texts, pooling="mean"), strict=True))
-            for name, run in sources.items()
-        }
-
-
-def fit_baselines(splits: Splits, bodies: Mapping[str, Vectors]) -> dict[str, Baseline]:
+def fit_baselines(splits: Splits, bodies: Mapping[str, TextTable], tune: bool = False) -> dict[str, Baseline]:
     """Fit the classical arms on the same texts."""
 
     def columns(part: Sequence[Labelled]) -> tuple[list[str], list[str]]:
@@ -175,11 +178,12 @@ def fit_baselines(splits: Splits, bodies: Mapping[str, Vectors]) -> dict[str, Ba
     train, train_labels = columns(splits.train)
     valid, valid_labels = columns(splits.valid)
     test, _ = columns(splits.test)
+    grids = (strengths(), strengths()) if tune else (STRENGTHS, C_GRID)
     found = {}
     for name, vectors in bodies.items():
-        features = [np.stack([vectors[text] for text in part]) for part in (train, valid, test)]
-        found[name] = frozen((features[0], train_labels), (features[1], valid_labels), features[2], name)
-    found[TFIDF] = tfidf(train, train_labels, valid, valid_labels, test)
+        features = [vectors.of(part) for part in (train, valid, test)]
+        found[name] = frozen((features[0], train_labels), (features[1], valid_labels), features[2], name, grids[0])
+    found[TFIDF] = tfidf(train, train_labels, valid, valid_labels, test, grids[1])
     found[MAJORITY] = majority(train_labels, valid_labels, test)
     return found
 
@@ -191,16 +195,16 @@ def fit_ensembles(arms: Sequence[Arm], tfidf: Baseline, valid: Sequence[Labelled
     for arm in arms:
         if not is_scratch(arm.name):
             assert list(arm.run.recipe.labels) == tfidf.labels, "one order of the classes"
-            body = probabilities_of(arm)
+            body = arm.task.probabilities
             parts = (body["valid"], tfidf.valid_probabilities), (body["test"], tfidf.probabilities)
             found.setdefault(arm.name, []).append(fit_ensemble(tfidf.labels, parts[0], gold, parts[1]))
     return found
 
 
-def gather(study: Study, arms: Sequence[Arm]) -> Results:
+def gather(
+    path: Path, study: Study, arms: Sequence[Arm], curve: Sequence[CurveTask], tuning: Sequence[Tuning] = ()
+) -> Results:
     """Read what the neural arms reached, fit the classical ones, and assemble the results."""
-    bodies = frozen_vectors(study.sources, study.splits)
-    outcomes = {size: _outcomes(study, size, arms, bodies) for size in study.limits}
     train, test = ([example.text for example in part] for part in (study.splits.train, study.splits.test))
     gold = GoldTexts(
         texts=test,
@@ -208,36 +212,43 @@ def gather(study: Study, arms: Sequence[Arm]) -> Results:
         labels=study.splits.labels,
         overlap=frozenset(overlap(train, test)),
     )
-    sizes = study.plan.train_sizes
-    scored = [score_size(outcomes[size], gold.gold, size or len(train)) for size in (*sizes, 0)] if sizes else []
+    sizes = score_curve(study, curve)
+    outcomes = _outcomes(path, study, arms)
+    ahead = [*study.sources, *map(ensemble_name, study.sources)]
     context = Context(
-        data=_data(study, len(gold.overlap)),
+        data=_data(study, arms, len(gold.overlap)),
         settings=_settings(study, arms),
         versions=_versions(),
         scratch=study.scratch,
         pretraining={name: None if run.recipe.imported else run.seconds for name, run in study.sources.items()},
-        train_sizes=tuple(scored),
+        train_sizes=sizes,
+        label_savings=label_savings(sizes, ahead),
+        tuning=(*tuning, *(classical_tuning(outcomes.classical) if tuning else ())),
     )
-    return assemble(outcomes[0], gold, context)
+    return assemble(outcomes, gold, context)
 
 
-def _outcomes(study: Study, size: int, arms: Sequence[Arm], bodies: Mapping[str, Vectors]) -> Outcomes:
-    """Collect what all arms predicted with one number of training texts."""
-    arms = [arm for arm in arms if arm.size == size]
+def _outcomes(path: Path, study: Study, arms: Sequence[Arm]) -> Outcomes:
+    """Collect what all arms predicted with all labels."""
     neural: dict[str, list[SeedOutcome]] = {}
     for arm in arms:
         neural.setdefault(arm.name, []).append(outcome(arm))
-    baselines = fit_baselines(load_splits(study.limited(size)), bodies)
+    tables = {frozen_name(name): TextTable.read(table_file(path, name)) for name in study.sources}
+    baselines = fit_baselines(study.splits, tables, study.plan.tune)
     return Outcomes(neural, baselines, fit_ensembles(arms, baselines[TFIDF], study.splits.valid))
 
 
-def _data(study: Study, shared: int) -> DataSummary:
+def _data(study: Study, arms: Sequence[Arm], shared: int) -> DataSummary:
     splits = study.splits
+    test = [example.text for example in splits.test]
+    recipes = {arm.name: arm.run.recipe for arm in arms}
     return DataSummary(
         train=len(splits.train),
         valid=len(splits.valid),
         test=len(splits.test),
         train_test_overlap=shared,
+        pretraining_overlap={name: in_pretraining(run, test) for name, run in study.sources.items()},
+        tokens_read={name: share_read(run, recipes[name], test) for name, run in study.bodies.items()},
         findings=study.findings,
         files=study.files,
     )

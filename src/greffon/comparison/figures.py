@@ -26,6 +26,7 @@ _PRETRAINED = LINES[:4]
 _TFIDF = Style("#4a4a46", "#c9c9c4", "P", (0, (5, 3)), weight=1.6)
 _MAJORITY = Style("#83837e", "#98989a", "x", (0, (1, 2)), weight=1.1)
 _MINOR = Style("#8d8d92", "#86868a", "", "-", weight=0.9)
+_FAR = 0.1  # an arm so far below all others is left out of the label curve
 _CROWDED = 6  # with more arms than this, the less important ones are drawn thin and grey
 
 
@@ -62,35 +63,61 @@ def accuracy_figure(results: Results, dark: bool = False, width: float = _WIDE) 
 
 
 def train_sizes_figure(results: Results, dark: bool = False, width: float = _WIDE) -> "Figure":
-    """Test accuracy against the number of training texts (log scale), with 95 % intervals, for every arm."""
+    """The label curve: test score against the number of labels (log scale), with 95 % intervals, for every arm."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
     figure, axes = canvas(dark, width)
     sizes = results.train_sizes
-    drawn = [(name, style) for name, style in _styles(results).items() if all(name in size.arms for size in sizes)]
+    left_out = _far_below(results)
+    styles = {name: style for name, style in _curve_styles(results).items() if name != left_out}
+    drawn = [(name, style) for name, style in styles.items() if all(name in size.arms for size in sizes)]
     axes.set_xscale("log")
+    minor = _minor_arms(results)
     names, heights = [], []
-    barred = [name for name, _ in drawn if name not in _minor_arms(results)]
+    x = [size.size for size in sizes]
     for name, style in drawn:
         y = [100 * size.arms[name].mean for size in sizes]
         low, high = ([100 * size.arms[name].interval[side] for size in sizes] for side in (0, 1))
-        # Bars side by side, not on top of each other.
-        shift = 1.025 ** (barred.index(name) - (len(barred) - 1) / 2) if name in barred else 1.0
-        x = [size.size * shift for size in sizes]
-        axes.plot(x, y, **style.line(dark), marker=style.marker, markersize=5)
-        if name in barred:
-            axes.vlines(x, low, high, color=style.line(dark)["color"], alpha=0.55, linewidth=1.4)
-        heights += [*low, *high] if name in barred else y
-        names.append(_name(name, style, dark, y=y[-1], value=y[-1], minor=name not in barred))
+        line = style.line(dark)
+        axes.plot(x, y, **line, marker=style.marker, markersize=5)
+        if name not in minor and name != MAJORITY:
+            axes.fill_between(x, low, high, color=line["color"], alpha=0.16 if dark else 0.11, linewidth=0)
+        heights += [*low, *high] if name not in minor and name != MAJORITY else y
+        names.append(_name(name, style, dark, y=y[-1], value=y[-1], minor=name in minor))
     pad(axes, min(heights), max(heights))
-    axes.xaxis.set_major_locator(FixedLocator([size.size for size in sizes]))
-    axes.xaxis.set_major_formatter(FixedFormatter([f"{size.size:,}" for size in sizes]))
+    axes.xaxis.set_major_locator(FixedLocator(x))
+    axes.xaxis.set_major_formatter(FixedFormatter([f"{size:,}" for size in x]))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("labelled training texts (log scale)")
-    axes.set_ylabel("accuracy on test (%)")
-    note = "Bars: 95 % intervals. Numbers: accuracy with the most texts"
-    finish(figure, axes, "Accuracy by number of training texts", note, _best_first(names), key=[])
+    axes.set_xlabel("labels (log scale)")
+    metric = results.metric.replace("_", " ")
+    axes.set_ylabel(f"{metric} on test (%)")
+    draws = len(next(iter(sizes[-1].arms.values())).by_draw)
+    note = f"{draws} draws of labels; bands: 95 % intervals" if draws > 1 else "Bands: 95 % intervals"
+    if left_out is not None:
+        note += f"; not drawn: {shown(left_out)}, {100 * sizes[-1].arms[left_out].mean:.1f} %"
+    finish(figure, axes, f"{metric.capitalize()} by number of labels", note, _best_first(names), key=[])
     return figure
+
+
+def _curve_styles(results: Results) -> dict[str, Style]:
+    """Choose styles as for the other figure; where there is one body, its three arms have colours of their own."""
+    styles = _styles(results)
+    if len(results.scratch) != 1:
+        return styles
+    for name, arm in results.arms.items():
+        if name in styles and arm.body is not None:
+            own = LINES[2] if arm.is_frozen else LINES[1]
+            styles[name] = replace(styles[name], light=own.light, dark=own.dark)
+    return styles
+
+
+def _far_below(results: Results) -> str | None:
+    """Name the majority arm if it would take much of the figure's height from the others."""
+    lowest = [min(size.arms[name].mean for size in results.train_sizes) for name in results.train_sizes[0].arms]
+    others = [value for name, value in zip(results.train_sizes[0].arms, lowest, strict=True) if name != MAJORITY]
+    if MAJORITY not in results.train_sizes[0].arms or not others:
+        return None
+    return MAJORITY if min(others) - max(size.arms[MAJORITY].mean for size in results.train_sizes) > _FAR else None
 
 
 def _styles(results: Results) -> dict[str, Style]:

@@ -1,20 +1,18 @@
 """The report of a comparison: one self-contained HTML page made from its `Results` alone."""
 
-import io
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
-from greffon.comparison.figures import accuracy_figure, train_sizes_figure
-from greffon.comparison.html import Html, cards, confusion_table, forest, page, picture, section, table, tag
+from greffon.comparison.curve_report import curve_section, shown_figure
+from greffon.comparison.figures import accuracy_figure
+from greffon.comparison.html import Html, cards, confusion_table, forest, page, section, table, tag
 from greffon.comparison.names import MAJORITY, shown
+from greffon.comparison.phrases import outcome, p_value, percent, points
 from greffon.comparison.results import ArmResult, Mistake, Results
-from greffon.comparison.verdict import outcome, p_value, percent, points, verdict_sentences
+from greffon.comparison.verdict import verdict_sentences
 
 _EXCERPT = 280
-_WIDE, _NARROW = 8.0, 4.1  # inches
 
 
 def report(results: Results) -> str:
@@ -23,14 +21,15 @@ def report(results: Results) -> str:
         "Did pretraining pay off?",
         tag("h1", "Did pretraining pay off?"),
         _verdict(results),
+        curve_section(results),
         tag(
             "section",
-            _figure(accuracy_figure, results, "Test accuracy against epoch, mean and range over seeds"),
+            shown_figure(accuracy_figure, results, "Test accuracy against epoch, mean and range over seeds"),
         ),
         _arms(results),
         _differences(results),
         _time_to_scratch(results),
-        _train_sizes(results),
+        _tuning(results),
         _classes(results),
         _mistakes(results),
         _data(results),
@@ -44,16 +43,6 @@ def _verdict(results: Results) -> Html:
     kinds = {outcome(entry) for entry in entries if entry is not None}
     kind = kinds.pop() if len(kinds) == 1 else "even"
     return tag("section", *(tag("p", line) for line in verdict_sentences(results)), kind=f"verdict {kind}")
-
-
-def _figure(draw: Callable[..., Any], results: Results, alt: str) -> Html:
-    def png(width: float, dark: bool) -> bytes:
-        buffer = io.BytesIO()
-        draw(results, dark=dark, width=width).savefig(buffer, format="png", dpi=160, metadata={"Software": None})
-        return buffer.getvalue()
-
-    wide, narrow = ((png(width, False), png(width, True)) for width in (_WIDE, _NARROW))
-    return picture(alt, wide, narrow)
 
 
 def _arms(results: Results) -> Html:
@@ -152,22 +141,25 @@ def _time_to_scratch(results: Results) -> Html:
     )
 
 
-def _train_sizes(results: Results) -> Html:
-    sizes = results.train_sizes
-    if not sizes:
+def _tuning(results: Results) -> Html:
+    if not results.tuning:
         return Html("")
-    names = list(dict.fromkeys(name for entry in sizes for name in entry.arms))
     rows = [
-        [shown(name), *(percent(entry.arms[name].mean) if name in entry.arms else "–" for entry in sizes)]
-        for name in names
+        [
+            shown(each.arm),
+            ", ".join(f"{name} {_readable(value)}" for name, value in each.settings.items()) or "the usual ones",
+            "–" if each.usual is None else percent(each.usual),
+            percent(each.best),
+        ]
+        for each in results.tuning
     ]
-    note = f"Training texts only: all {results.data.valid:,} validation texts choose epoch, C and weights."
-    return section(
-        "With fewer training texts",
-        _figure(train_sizes_figure, results, "Test accuracy against the number of labelled training texts"),
-        table(["arm", *(f"{entry.size:,} texts" for entry in sizes)], rows),
-        tag("p", note, kind="note"),
+    note = (
+        f"Each arm had {results.tuning[0].trials} trials on the validation texts: trainings with one seed, or "
+        "values of C. The best settings were then trained with every seed. The validation accuracy of a best trial is "
+        "optimistic."
     )
+    headers = ["arm", "best settings", "usual settings on validation", "best on validation"]
+    return section("Search for settings", table(headers, rows), tag("p", note, kind="note"))
 
 
 def _classes(results: Results) -> Html:
@@ -217,6 +209,10 @@ def _data(results: Results) -> Html:
         parts.append(tag("p", f"{note} gives the accuracy without them.", kind="warning"))
     else:
         parts.append(tag("p", "No test text is also in train."))
+    overlap = results.data.pretraining_overlap
+    if overlap:
+        counts = ", ".join(f"{name} {'unknown' if n is None else f'{n:,}'}" for name, n in overlap.items())
+        parts.append(tag("p", f"Test texts that are also in the text of pretraining, without labels: {counts}."))
     findings = [
         tag("li", tag("strong", finding.severity, kind=finding.severity), ": ", finding.message)
         for finding in data.findings

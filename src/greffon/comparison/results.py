@@ -85,6 +85,8 @@ class ArmResult:
     """Pretrained arm whose body a frozen arm or an ensemble uses; null for the other arms."""
     test_accuracy: Accuracy
     """Accuracy on the test texts, at the epoch chosen on validation."""
+    test_score: Accuracy
+    """The score that `metric` names, on the same texts; for classes it is the accuracy."""
     valid_accuracy: ValidAccuracy
     """Accuracy on the validation texts, at the same epoch."""
     macro_f1: float
@@ -160,24 +162,66 @@ class TimeToScratch:
 
 @dataclass(frozen=True)
 class SizeResult:
-    """Test accuracy of one arm with a limited number of training texts."""
+    """Test score of one arm with a number of labels."""
 
     mean: float
-    """Mean accuracy."""
+    """Mean over the draws."""
     interval: Interval
-    """95 % interval."""
+    """95 % interval, from a bootstrap over draws and test texts."""
     by_draw: tuple[float, ...]
-    """Accuracy of each training, one for each seed, all on the same texts; classical arms have one value."""
+    """Score of each draw of labels; each draw is also another seed."""
+    chosen_epoch: tuple[int, ...] = ()
+    """Epoch chosen within the labels of each draw, 0 being the head before any training; of neural arms."""
+    strength: tuple[float, ...] = ()
+    """Inverse regularisation strength C chosen within the labels of each draw; of classical arms."""
+    weights: tuple[tuple[float, float], ...] = ()
+    """Weights of the body and of TF-IDF, fitted within the labels of each draw; of ensembles."""
 
 
 @dataclass(frozen=True)
 class TrainSize:
-    """All arms with one number of training texts."""
+    """All arms with one number of labels."""
 
     size: int
     """Number of labelled training texts."""
     arms: Mapping[str, SizeResult]
     """Result of each arm."""
+    differences: tuple[Difference, ...] = ()
+    """Paired differences between arms, over the draws that they share."""
+
+    def difference(self, a: str, b: str) -> Difference | None:
+        """Return the paired difference a − b, or None if it was not measured."""
+        return next((entry for entry in self.differences if (entry.a, entry.b) == (a, b)), None)
+
+
+@dataclass(frozen=True)
+class LabelSaving:
+    """How many labels the TF-IDF baseline needs for what an arm reaches."""
+
+    arm: str
+    """The arm."""
+    size: int
+    """Its number of labels."""
+    score: float
+    """Its test score."""
+    baseline_size: int | None
+    """Labels that TF-IDF needs for this score, interpolated on a log scale; null if more than the largest size."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What the search for the settings of one arm found (`--tune`); every arm has the same number of trials."""
+
+    arm: str
+    """The arm."""
+    trials: int
+    """Number of trials: trainings with one seed, or values of C."""
+    settings: Mapping[str, Any]
+    """Settings with the best validation score (C of a classical arm); empty where the usual ones were the best."""
+    usual: float | None
+    """Validation accuracy of the first trial, with the usual settings; null for classical arms."""
+    best: float
+    """Validation accuracy of the best trial."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +236,10 @@ class DataSummary:
     """Number of test texts."""
     train_test_overlap: int
     """Number of test texts that are also in train."""
+    pretraining_overlap: Mapping[str, int | None] = field(default_factory=dict)
+    """For each pretrained arm, the number of test texts that are also in its pretraining text; null if unknown."""
+    tokens_read: Mapping[str, float] = field(default_factory=dict)
+    """For each neural arm, the share of the tokens of the test texts that it reads."""
     findings: tuple[Finding, ...] = ()
     """Findings of the checks before training."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -247,13 +295,21 @@ class Results:
     versions: Mapping[str, str]
     """Version of Python and of each package."""
     train_sizes: tuple[TrainSize, ...] = ()
-    """Results with fewer training texts; present only if they were asked for."""
+    """The label curve; present only if it was asked for."""
+    label_savings: tuple[LabelSaving, ...] = ()
+    """How many labels TF-IDF needs for what each arm reaches; present only with a label curve."""
+    tuning: tuple[Tuning, ...] = ()
+    """What the search for settings found; present only if it was asked for."""
+    metric: str = "accuracy"
+    """Name of the score that `test_score`, `train_sizes` and `differences` hold."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `results.json`."""
         content = asdict(self)
         if not self.train_sizes:
-            del content["train_sizes"]
+            del content["train_sizes"], content["label_savings"]
+        if not self.tuning:
+            del content["tuning"]
         return content
 
     @classmethod

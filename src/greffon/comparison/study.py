@@ -7,13 +7,13 @@ from typing import Any
 
 from greffon.comparison.names import ENSEMBLE, FROZEN, MAJORITY, PRETRAINED, SCRATCH, TFIDF, is_taken
 from greffon.core.config import Data, Recipe
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import sha256
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
-from greffon.data.splits import Splits, balanced_order, load_splits
+from greffon.data.splits import Splits, load_pool, load_splits
 from greffon.runs.run import Run
-from greffon.training.finetune import check, check_body, graft_recipe
+from greffon.training.finetune import check, check_body, graft_recipe, unread_beyond
 
 
 @dataclass(frozen=True)
@@ -25,20 +25,36 @@ class Plan:
     epochs: int = 15
     """Number of epochs of a training at most."""
     train_sizes: tuple[int, ...] = ()
-    """Numbers of training texts to repeat the comparison with."""
+    """Numbers of labels of the label curve, in order."""
     adapt: bool = False
     """Whether the bodies are first pretrained further on the texts of the task."""
     gradual_unfreezing: bool = False
     """Whether one more layer is trained with each epoch."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Other settings of the trainings, by name."""
+    tune: bool = False
+    """Whether the settings of every arm are first searched for on validation."""
 
     def __post_init__(self) -> None:
         for name in ("seeds", "epochs"):
             if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}; choose 1 or more")
+                raise out_of_range(name, getattr(self, name), "choose 1 or more")
+        curve = setting("train_sizes")
+        if self.tune and self.train_sizes:
+            raise UserError(
+                f"{setting('tune')} needs validation texts, which {curve} does without, so that twenty labels are "
+                "twenty; give one of them"
+            )
+        if self.train_sizes and self.settings.get("average_checkpoints"):
+            raise UserError(
+                f"{setting('average_checkpoints')} needs validation texts, which {curve} does without; leave it out"
+            )
         if self.settings.get("evaluate_every"):
             raise UserError("compare scores once an epoch; leave out --evaluate-every")
+        if self.settings.get("seed") is not None:
+            raise UserError(
+                f"compare trains with several seeds; leave out {setting('seed')}, and give {setting('seeds')}"
+            )
         if self.settings.get("freeze"):
             raise UserError(
                 "compare always has a `frozen` arm; leave out freeze (finetune trains a head alone with it)"
@@ -56,11 +72,13 @@ class Study:
     splits: Splits
     """Labelled texts."""
     plan: Plan
-    """How the classifiers are trained; the training sizes are those that differ from all texts, in order."""
+    """How the classifiers are trained."""
     scratch: Mapping[str, str]
     """Scratch arm of the same architecture, for each pretrained arm."""
     findings: tuple[Finding, ...]
     """Findings of the checks."""
+    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that a search found, for each neural arm."""
 
     @property
     def scratch_sources(self) -> dict[str, str]:
@@ -74,13 +92,17 @@ class Study:
         return {name: part[0] for name, part in parts.items() if part}
 
     @property
-    def limits(self) -> tuple[int, ...]:
-        """Limits of the number of training texts; 0 takes all."""
-        return (0, *self.plan.train_sizes)
+    def bodies(self) -> dict[str, Run]:
+        """For each neural arm, the run with its body, or with one of the same architecture."""
+        return {own: self.sources[name] for own, name in self.scratch_sources.items()} | dict(self.sources)
 
-    def limited(self, size: int) -> Data:
-        """Describe the data with at most `size` training texts; 0 takes all."""
-        return replace(self.data, limit=size)
+    def settings(self, arm: str) -> dict[str, Any]:
+        """Return the settings of the trainings of an arm: those that were given, and those that a search found."""
+        return {**self.plan.settings, **self.tuned.get(arm, {})}
+
+    def drawn(self, size: int, draw: int) -> Data:
+        """Describe one draw of so many labelled texts, for the label curve."""
+        return replace(self.data, valid=(), selection="folds", limit=size, draw=draw)
 
 
 @dataclass(frozen=True)
@@ -102,6 +124,7 @@ class Question:
     gradual_unfreezing: bool
     settings: Mapping[str, Any]
     """Other settings of the trainings, by name."""
+    tune: bool
 
     @classmethod
     def of(cls, study: Study) -> "Question":
@@ -117,6 +140,7 @@ class Question:
             adapt=plan.adapt,
             gradual_unfreezing=plan.gradual_unfreezing,
             settings=dict(plan.settings),
+            tune=plan.tune,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -127,13 +151,23 @@ class Question:
 def make_study(runs: Sequence[Run], data: Data, plan: Plan, tell: Callable[[str], None]) -> Study:
     """Name the arms and check runs, data and plan; refuse what cannot work, and warn of what is doubtful."""
     sources = name_sources(runs)
+    plan = replace(plan, train_sizes=check_train_sizes(plan.train_sizes, data, load_pool(data)[0]))
     splits = load_splits(data)
     recipes = {
-        name: graft_recipe(source, data, splits, epochs=plan.epochs, seed=0, scratch=True, settings=plan.settings)
+        name: graft_recipe(
+            source,
+            data,
+            splits,
+            epochs=plan.epochs,
+            seed=0,
+            gradual_unfreezing=plan.gradual_unfreezing,
+            scratch=True,
+            settings=plan.settings,
+        )
         for name, source in sources.items()
     }
     first = next(iter(sources.values()))
-    findings = check(splits, first, plan.settings.get("context") or first.recipe.shape.context)
+    findings = check(splits, first, unread_beyond(next(iter(recipes.values()))))
     findings += [finding for source in sources.values() for finding in check_body(source)]
     for finding in findings:
         tell(str(finding))
@@ -141,7 +175,6 @@ def make_study(runs: Sequence[Run], data: Data, plan: Plan, tell: Callable[[str]
     if len({*scratch.values()}) > 1:
         pairs = ", ".join(f"{own} for {name}" for name, own in scratch.items())
         tell(f"the runs differ in form (direction, shape, tokenizer, settings); each is trained from scratch: {pairs}")
-    plan = replace(plan, train_sizes=check_train_sizes(plan.train_sizes, splits.train, tell))
     return Study(sources, data, splits, plan, scratch, tuple(findings))
 
 
@@ -180,18 +213,26 @@ def scratches(recipes: Mapping[str, Recipe]) -> dict[str, str]:
     return own
 
 
-def check_train_sizes(sizes: Sequence[int], train: Sequence[Labelled], tell: Callable[[str], None]) -> tuple[int, ...]:
-    """Sort the training sizes; one above the number of texts takes all, one that leaves a single class is refused."""
-    if any(number < 2 for number in sizes):
-        raise UserError("--train-sizes needs numbers of 2 or more, such as 100,400")
-    available, taken = len(train), [example.label for example in balanced_order(train)]
-    least = 1 + next(i for i, label in enumerate(taken) if label != taken[0])
-    if sizes and min(sizes) < least:
+def check_train_sizes(sizes: Sequence[int], data: Data, pool: Sequence[Labelled]) -> tuple[int, ...]:
+    """Sort the sizes of the label curve; refuse what cannot be drawn from the labelled texts."""
+    if not sizes:
+        return ()
+    if data.valid:
         raise UserError(
-            f"--train-sizes {min(sizes)}: classes are drawn in proportion: only {taken[0]!r} is among so few; "
+            f"{setting('train_sizes')} makes all choices with the drawn labels alone, so that twenty labels are "
+            f"twenty; leave out {setting('valid')}, or put its texts into the file of {setting('train')}"
+        )
+    classes = len({example.label for example in pool})
+    least, most = max(2, classes), len(pool)
+    if min(sizes) < least:
+        raise UserError(
+            f"{setting('train_sizes', min(sizes))}: there are {classes} classes, and each needs a label; "
             f"choose {least} or more"
         )
-    for number in sizes:
-        if number > available:
-            tell(f"warning: {number:,} labels asked for, {available:,} are there to train on; all are taken")
-    return tuple(sorted({number for number in sizes if number < available}))
+    if max(sizes) > most:
+        rest = f" (a fifth is held out as the test set; give one with {setting('test')})" if data.hold_out_test else ""
+        raise UserError(
+            f"{setting('train_sizes', max(sizes))}: only {most} labelled texts are there to draw from{rest}; choose "
+            f"{most} or fewer"
+        )
+    return tuple(sorted(set(sizes)))

@@ -5,11 +5,10 @@ An effect counts only when its 95 % interval excludes zero. Nothing is measured 
 
 from dataclasses import replace
 
+from greffon.comparison.curve_verdict import curve_sentences
 from greffon.comparison.names import MAJORITY, TFIDF, TFIDF_TITLE, shown
+from greffon.comparison.phrases import evidence, outcome, percent, points
 from greffon.comparison.results import Difference, Results
-
-SMALL = 0.05
-"""A p below this beside an interval that includes zero needs an explanation."""
 
 
 def verdict(results: Results) -> str:
@@ -27,46 +26,10 @@ def verdict_sentences(results: Results) -> list[str]:
         _frozen(results),
         _against_majority(results),
     ]
-    return [sentence for sentence in [*sentences, *_caveats(results)] if sentence]
-
-
-def outcome(difference: Difference) -> str:
-    """Say on which side of zero the interval lies: `above`, `below`, or `even` if it includes zero.
-
-    >>> outcome(Difference("a", "b", 0.02, (0.01, 0.04), 0.01)), outcome(Difference("a", "b", 0.02, (-0.01, 0.04), 0.2))
-    ('above', 'even')
-    """
-    low, high = difference.interval
-    return "above" if low > 0 else "below" if high < 0 else "even"
-
-
-def points(share: float, signed: bool = False) -> str:
-    """Write a difference in percentage points; only zero itself is rounded to zero.
-
-    >>> points(0.031, signed=True), points(-0.004), points(0.0002), points(-0.0)
-    ('+3.1', '−0.4', '0.02', '0.0')
-    """
-    value = round(100 * share, 3) + 0.0  # no −0.0
-    digits = 1 if value == 0 or abs(value) >= 0.05 else 2 if abs(value) >= 0.005 else 3
-    return f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
-
-
-def p_value(p: float) -> str:
-    """Write p with two significant digits or so.
-
-    >>> p_value(0.0002), p_value(0.031), p_value(0.55)
-    ('0.0002', '0.031', '0.55')
-    """
-    return f"{p:.4f}" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
-
-
-def percent(share: float) -> str:
-    """Write an accuracy as a percentage.
-
-    >>> percent(0.821)
-    '82.1 %'
-    """
-    return f"{100 * share:.1f} %"
+    curve = curve_sentences(results)
+    if curve:
+        curve.append(f"With all {results.data.train:,} labels to train on and {results.data.valid:,} for validation:")
+    return [sentence for sentence in [*curve, *sentences, *_caveats(results)] if sentence]
 
 
 def _against_scratch(results: Results) -> str:
@@ -82,12 +45,12 @@ def _against_scratch(results: Results) -> str:
     for name, entry in known:
         who = name if len(known) > 1 else "Pretraining"
         by = f"{points(entry.mean, signed=True)} points"
-        evidence = f"({_evidence(entry)}, {_size(results, name)})"
+        details = f"({evidence(entry)}, {_size(results, name)})"
         clauses.append(
             {
-                "above": f"{who} helped: {by} over {entry.b} {evidence}",
-                "below": f"{who} hurt: {by} against {entry.b} {evidence}",
-                "even": f"{who} could not be told apart from {entry.b}: {by} {evidence}",
+                "above": f"{who} helped: {by} over {entry.b} {details}",
+                "below": f"{who} hurt: {by} against {entry.b} {details}",
+                "even": f"{who} could not be told apart from {entry.b}: {by} {details}",
             }[outcome(entry)]
         )
     start = "Pretraining, run by run: " if len(known) > 1 else ""
@@ -107,7 +70,7 @@ def _against_each_other(results: Results) -> str:
             entry = _flipped(reverse)
         if other == best or entry is None:
             continue
-        by = f"{points(entry.mean, signed=True)} points, {_evidence(entry)}"
+        by = f"{points(entry.mean, signed=True)} points, {evidence(entry)}"
         clauses.append(
             {
                 "above": f"beats {other} ({by})",
@@ -144,13 +107,13 @@ def _against_tfidf(results: Results) -> str:
         whom = {1: best, 2: "both"}.get(len(known), f"all {len(known)} neural arms")
         chosen = f"{best}, the best on validation" if len(known) > 1 else best
         advice = "" if _frozen_as_good(results) or _ensemble_is_better(results) else ": use that"
-        return f"{TFIDF_TITLE} beats {whom}{advice} ({by} above {chosen}; {_evidence(_flipped(entry))})."
+        return f"{TFIDF_TITLE} beats {whom}{advice} ({by} above {chosen}; {evidence(_flipped(entry))})."
     if outcome(entry) == "above":
-        return f"The best neural arm, {best}, beats {TFIDF_TITLE} by {by} ({_evidence(entry)})."
+        return f"The best neural arm, {best}, beats {TFIDF_TITLE} by {by} ({evidence(entry)})."
     if outcome(entry) == "below":
-        return f"{TFIDF_TITLE} beats the best neural arm, {best}, by {by} ({_evidence(_flipped(entry))})."
+        return f"{TFIDF_TITLE} beats the best neural arm, {best}, by {by} ({evidence(_flipped(entry))})."
     by = f"{points(entry.mean, signed=True)} points"
-    return f"The best neural arm, {best}, cannot be told apart from {TFIDF_TITLE}: {by} ({_evidence(entry)})."
+    return f"The best neural arm, {best}, cannot be told apart from {TFIDF_TITLE}: {by} ({evidence(entry)})."
 
 
 def _best_ensemble(results: Results) -> Difference | None:
@@ -182,7 +145,7 @@ def _ensemble(results: Results) -> str:
     if not uses_tfidf:
         return f"In the ensemble with {arm.body}, TF-IDF has weight 0: on validation it adds nothing to the body."
     reached, alone = (results.arms[name].test_accuracy.mean for name in (entry.a, arm.body))
-    by = f"{points(entry.mean, signed=True)} points ({_evidence(entry)})"
+    by = f"{points(entry.mean, signed=True)} points ({evidence(entry)})"
     better = f"; {arm.body} alone has {percent(alone)}" if alone >= reached else ""
     return f"The ensemble of {arm.body} and TF-IDF {reads[outcome(entry)]}: {percent(reached)}, {by}{better}."
 
@@ -234,6 +197,13 @@ def _caveats(results: Results) -> list[str]:
         epochs = results.arms[name].chosen_epoch
         if untrained := epochs.count(0):
             said.append(f"No epoch of {name} was better than none with {untrained} of {len(epochs)} seeds.")
+    known = {name: count for name, count in results.data.pretraining_overlap.items() if count}
+    if known:
+        counts = ", ".join(f"{name} {count:,}" for name, count in known.items())
+        said.append(
+            f"Beware: of the {results.data.test:,} test texts, so many are also in the text that a body was pretrained "
+            f"on, without labels: {counts}."
+        )
     shared = results.data.train_test_overlap
     if shared:
         rest = [(name, results.arms[name].without_overlap) for name in (*names, TFIDF) if name in results.arms]
@@ -241,13 +211,6 @@ def _caveats(results: Results) -> list[str]:
         note = f"Beware: {shared:,} of the {results.data.test:,} test texts are also in train"
         said.append(f"{note}; without them: {without}." if without else f"{note}.")
     return said
-
-
-def _evidence(entry: Difference) -> str:
-    low, high = entry.interval
-    said = f"95 % interval {points(low)} to {points(high)}, p = {p_value(entry.p)}"
-    # The interval resamples seeds and texts, the permutation test texts alone, so that they may disagree.
-    return f"{said} for these seeds alone" if outcome(entry) == "even" and entry.p < SMALL else said
 
 
 def _flipped(entry: Difference) -> Difference:

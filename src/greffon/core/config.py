@@ -12,24 +12,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.synonyms import our_name
 
-Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "silu", "swiglu"]
+Activation = Literal["relu", "squared-relu", "gelu", "gelu-tanh", "silu", "swiglu", "geglu"]
+GATED = ("swiglu", "geglu")
+"""Activations in which a third linear layer of the feed-forward network gates the first."""
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
 Positions = Literal["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]
+RopeScaling = Literal["none", "linear", "llama3"]
 PretrainingObjective = Literal["causal", "masked", "contrastive", "seq2seq"]
 Objective = Literal["causal", "masked", "contrastive", "classify", "seq2seq", "body"]
 BodyKind = Literal["decoder", "encoder", "encoder-decoder"]
 Optimizer = Literal["adamw", "muon"]
 LrSchedule = Literal["linear", "cosine", "inverse-sqrt", "constant"]
 BestMetric = Literal["loss", "bleu"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["fp32", "bf16"]
+ExecutorName = Literal["local", "dask", "slurm"]
 Backend = Literal["torch", "ctranslate2"]
 Pooling = Literal["cls", "last", "mean", "mean-max"]
 Pool = Literal["cls", "mean", "last"]
 """Poolings that need no trained head."""
-PoolerActivation = Literal["none", "tanh", "relu"]
+PoolerActivation = Literal["none", "tanh", "relu", "gelu", "identity"]
+HeadInit = Literal["probe", "random"]
+Selection = Literal["held-out", "folds"]
+Task = Literal["classes", "multilabel", "regression", "pairs", "tokens"]
+Answer = Literal["classes", "multilabel", "regression", "tokens"]
+"""Kind of what a head says: pairs have classes or scores."""
+PairReading = Literal["towers", "cross"]
+ClassWeights = Literal["none", "balanced"]
+LongTexts = Literal["windows", "truncate"]
 
 LARGEST = {"layers": 1000, "hidden_size": 100_000, "heads": 1000, "intermediate_size": 1_000_000, "context": 1_000_000}
 """Beyond any machine that this package is for: a larger number is a typing mistake."""
@@ -48,6 +62,10 @@ class Shape:
     """Width of the hidden states."""
     heads: int = 2
     """Number of attention heads; must divide the hidden size."""
+    key_value_heads: int = 0
+    """Number of heads of keys and values, each shared by a group of query heads; 0 for as many as `heads`."""
+    head_dim: int = 0
+    """Width of an attention head; 0 for the hidden size divided by the number of heads."""
     intermediate_size: int = 512
     """Width of the feed-forward network."""
     activation: Activation = "squared-relu"
@@ -60,6 +78,34 @@ class Shape:
     """Position encoding."""
     bias: bool = False
     """Biases in linear layers and layer norms."""
+    qkv_bias: bool = False
+    """Biases of queries, keys and values, where other layers have none (Qwen2)."""
+    qk_norm: bool = False
+    """Normalize the queries and keys of each head by RMSNorm (Qwen3)."""
+    rope_theta: float = 10_000.0
+    """Base of the wavelengths of rotary positions."""
+    partial_rotary_factor: float = 1.0
+    """Fraction of each head's features that rotary positions rotate (GPT-NeoX: 0.25)."""
+    rope_scaling: RopeScaling = "none"
+    """Stretch rotary positions for a longer context: all alike (linear), or the slow ones alone (llama3)."""
+    rope_factor: float = 1.0
+    """Factor by which rotary positions are stretched."""
+    rope_low_freq_factor: float = 1.0
+    """Turns within the original context up to which wavelengths are fully stretched (llama3)."""
+    rope_high_freq_factor: float = 4.0
+    """Turns within the original context from which wavelengths are not stretched (llama3)."""
+    rope_original_context: int = 8192
+    """Context before rotary positions were stretched (llama3)."""
+    local_attention: int = 0
+    """Window of local attention, in tokens: half to each side, or all to the left in a causal body; 0 for none."""
+    global_attention_every: int = 3
+    """With local attention, every n-th layer, from the first on, attends to the whole document."""
+    local_rope_theta: float = 10_000.0
+    """Base of the wavelengths of rotary positions in layers with local attention."""
+    parallel_residual: bool = False
+    """Let attention and the feed-forward network read the same states, and add both (GPT-NeoX)."""
+    first_norm: bool = True
+    """Normalize before the attention of the first block; ModernBERT, which normalizes the embeddings, does not."""
     tie_embeddings: bool = True
     """Use the token embedding as the output matrix of the vocabulary head."""
     dropout: float = 0.0
@@ -80,29 +126,85 @@ class Shape:
     """Put a dense layer, an activation and a norm before the vocabulary head, as BERT does."""
     head_bias: bool = False
     """Bias of a vocabulary head with tied embeddings (BERT, Marian)."""
+    untied_head_bias: bool = True
+    """Bias of a vocabulary head with a matrix of its own, where `bias` is on (GPT-NeoX has none)."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden_size", "heads", "intermediate_size", "context"):
             _at_least(name, getattr(self, name), 1)
             if getattr(self, name) > LARGEST[name]:
-                raise UserError(f"{name} is {getattr(self, name)}; choose {LARGEST[name]} at most")
+                raise out_of_range(name, getattr(self, name), f"choose {LARGEST[name]} at most")
         if not 0 <= self.segments <= LARGEST["layers"]:
-            raise UserError(f"segments is {self.segments}; choose 0, or 2 for pairs of texts")
+            raise out_of_range("segments", self.segments, "choose 0, or 2 for pairs of texts")
         if not 0 <= self.position_offset <= LARGEST["layers"]:
-            raise UserError(f"position_offset is {self.position_offset}; choose 0 or more")
+            raise out_of_range("position_offset", self.position_offset, "choose 0 or more")
         if not 0 < self.norm_epsilon < 1:
-            raise UserError(f"norm_epsilon is {self.norm_epsilon}; choose a small number above 0, such as 1e-5")
-        if self.hidden_size % self.heads:
+            raise out_of_range("norm_epsilon", self.norm_epsilon, "choose a small number above 0, such as 1e-5")
+        if not self.head_dim and self.hidden_size % self.heads:
             raise UserError(
-                f"hidden_size {self.hidden_size} cannot be cut into {self.heads} heads; choose a number that divides it"
-            )
-        if self.positions == "rotary" and (self.hidden_size // self.heads) % 2:
-            raise UserError(
-                f"rotary positions turn pairs of features, but hidden_size {self.hidden_size} / {self.heads} heads "
-                "is odd; choose an even width for each head"
+                f"{setting('hidden_size', self.hidden_size)} cannot be cut into {self.heads} heads; "
+                "choose a number that divides it"
             )
         if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout is {self.dropout}; choose a number from 0 up to, not including, 1")
+            raise out_of_range("dropout", self.dropout, "choose a number from 0 up to, not including, 1")
+        self._check_attention()
+        self._check_rope()
+        if self.parallel_residual and self.norm_place == "post":
+            parallel = setting("parallel_residual", True)
+            raise UserError(f"{parallel} needs {setting('norm_place', 'pre')}; choose one of the two")
+        if not self.first_norm and (self.norm_place == "post" or not self.embedding_norm):
+            raise UserError(
+                f"{setting('first_norm', False)} needs {setting('norm_place', 'pre')} and "
+                f"{setting('embedding_norm', True)}, as in ModernBERT"
+            )
+
+    def _check_attention(self) -> None:
+        """Refuse heads that cannot be formed, and windows without a width."""
+        if not 0 <= self.head_dim <= LARGEST["hidden_size"]:
+            raise out_of_range("head_dim", self.head_dim, f"choose 0, or a width of {LARGEST['hidden_size']} at most")
+        if self.key_value_heads < 0 or self.heads % self.groups:
+            wanted = f"choose 0, or a number that divides the {self.heads} heads"
+            raise out_of_range("key_value_heads", self.key_value_heads, wanted)
+        if not 0 <= self.local_attention <= LARGEST["context"]:
+            raise out_of_range("local_attention", self.local_attention, "choose 0, or a window of tokens such as 128")
+        if not 1 <= self.global_attention_every <= LARGEST["layers"]:
+            raise out_of_range("global_attention_every", self.global_attention_every, "choose 1 or more")
+
+    def _check_rope(self) -> None:
+        """Refuse rotary positions that turn no pairs of features, or by no finite angle."""
+        if self.positions != "rotary":
+            return
+        if self.rotated < 2 or self.rotated % 2:
+            raise UserError(
+                f"rotary positions turn pairs of features, but {self.rotated} of a head's {self.head_width} features "
+                "would turn; choose an even number"
+            )
+        for name in ("rope_theta", "local_rope_theta", "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor"):
+            if not 0 < getattr(self, name) < 1e12:
+                raise out_of_range(name, getattr(self, name), "choose a number above 0")
+        if self.rope_low_freq_factor >= self.rope_high_freq_factor:
+            wanted = f"choose a number below {setting('rope_high_freq_factor', self.rope_high_freq_factor)}"
+            raise out_of_range("rope_low_freq_factor", self.rope_low_freq_factor, wanted)
+        _at_least("rope_original_context", self.rope_original_context, 1)
+
+    @property
+    def head_width(self) -> int:
+        """Width of an attention head."""
+        return self.head_dim or self.hidden_size // self.heads
+
+    @property
+    def groups(self) -> int:
+        """Number of heads of keys and values."""
+        return self.key_value_heads or self.heads
+
+    @property
+    def rotated(self) -> int:
+        """Number of features of a head that rotary positions rotate."""
+        return int(self.head_width * self.partial_rotary_factor) if 0 < self.partial_rotary_factor <= 1 else 0
+
+    def is_local(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, attends to a window alone."""
+        return self.local_attention > 0 and layer % self.global_attention_every > 0
 
 
 EVALUATIONS = 10
@@ -177,15 +279,15 @@ class Training:
             _at_least(name, getattr(self, name), 1)
         for name in ("learning_rate", "muon_learning_rate", "max_grad_norm", "checkpoint_minutes"):
             if not 0 < getattr(self, name) < math.inf:
-                raise UserError(f"{name} is {getattr(self, name)}; choose a number above 0")
+                raise out_of_range(name, getattr(self, name), "choose a number above 0")
         if not (self.skip_loss_spikes == 0 or 1 < self.skip_loss_spikes < math.inf):
-            raise UserError(f"skip_loss_spikes is {self.skip_loss_spikes}; choose a number above 1, or 0 for none")
+            raise out_of_range("skip_loss_spikes", self.skip_loss_spikes, "choose a number above 1, or 0 for none")
         if not 0 < self.layer_decay <= 1:
-            raise UserError(f"layer_decay is {self.layer_decay}; choose a share above 0 and up to 1")
+            raise out_of_range("layer_decay", self.layer_decay, "choose a share above 0 and up to 1")
         if not 0 <= self.label_smoothing < 1:
-            raise UserError(f"label_smoothing is {self.label_smoothing}; choose a share from 0 up to, not including, 1")
+            raise out_of_range("label_smoothing", self.label_smoothing, "choose a share from 0 up to, not including, 1")
         if not 0 <= self.weight_decay < 1:
-            raise UserError(f"weight_decay is {self.weight_decay}; choose a number from 0 up to 1")
+            raise out_of_range("weight_decay", self.weight_decay, "choose a number from 0 up to 1")
 
     @property
     def eval_interval(self) -> int:
@@ -211,8 +313,14 @@ class Data:
     """Test files; they are scored and never used to select anything."""
     hold_out_test: bool = False
     """Hold out a fifth of the labelled training texts as the test set."""
+    selection: Selection = "held-out"
+    """How the epoch is selected without validation files: on a fifth of the training texts, or by cross-validation."""
+    fold: int = 0
+    """Number of the fold of the training texts that is held out, counted from 1; 0 for none."""
     limit: int = 0
-    """Maximum number of labelled training texts; 0 for all."""
+    """Number of labelled training texts to draw for a label curve; 0 for all."""
+    draw: int = 0
+    """Which stratified draw of `limit` texts; draws of one number are nested."""
     source: str = ""
     """File of source sentences, one per line; if empty, the pairs are columns of `train`."""
     target: str = ""
@@ -224,7 +332,13 @@ class Data:
     text_column: str = "text"
     """Column with the text."""
     label_column: str = "label"
-    """Column with the label."""
+    """Column with the label; if it is `label`, a task whose usual column has another name takes that."""
+    task: Task = "classes"
+    """What the labelled files ask for: one class, several labels or a score a text, a pair of texts, or spans."""
+    pair_columns: tuple[str, ...] = ("text_a", "text_b")
+    """Columns with the two texts of a pair."""
+    label_separator: str = "|"
+    """What stands between the labels of one text."""
     source_column: str = "source"
     """Column with the source sentence."""
     target_column: str = "target"
@@ -245,14 +359,10 @@ class Masking:
     """Mask whole words instead of single tokens."""
     next_sentence: bool = field(default=False, metadata=FLAG)
     """Also train next-sentence prediction."""
-    gist: bool = field(default=False, metadata=FLAG)
-    """Also predict the masked tokens from the mean of all hidden states, for bodies that will classify."""
 
     def __post_init__(self) -> None:
         if not 0 < self.mask_rate < 1:
-            raise UserError(f"mask_rate is {self.mask_rate}; choose a fraction between 0 and 1, such as 0.15")
-        if self.gist and self.next_sentence:
-            raise UserError("--gist and --next-sentence each train a second head on the whole text; give one of them")
+            raise out_of_range("mask_rate", self.mask_rate, "choose a fraction between 0 and 1, such as 0.15")
 
 
 @dataclass(frozen=True)
@@ -267,7 +377,7 @@ class Contrast:
     def __post_init__(self) -> None:
         _at_least("span_length", self.span_length, 2)
         if not 0 < self.temperature < math.inf:
-            raise UserError(f"temperature is {self.temperature}; choose a number above 0, such as 0.07")
+            raise out_of_range("temperature", self.temperature, "choose a number above 0, such as 0.07")
 
 
 @dataclass(frozen=True)
@@ -275,7 +385,8 @@ class Graft:
     """How a class head is grafted on a body."""
 
     pooling: Pooling = "mean-max"
-    """Hidden states that the head reads: of the first token, of the last one, their mean, or mean and maximum."""
+    """Hidden states that the head reads: of the first token, of the last one, their mean, or mean and maximum (default:
+    mean for a head that starts as the probe, and for contrastive bodies)."""
     concat_embeddings: bool = False
     """Let the head also read the pooled token embeddings."""
     head_dropout: float = 0.0
@@ -285,17 +396,47 @@ class Graft:
     freeze: bool = field(default=False, metadata=FLAG)
     """Freeze the body and train the head alone."""
     pooler_activation: PoolerActivation = "none"
-    """Put a dense layer with this activation before the classes (BERT: tanh, DistilBERT: relu)."""
+    """Put a dense layer with this activation before the classes (BERT: tanh, DistilBERT: relu, ModernBERT: gelu)."""
+    pooler_bias: bool = True
+    """Bias of the dense layer before the classes."""
+    pooler_norm: bool = False
+    """Normalize after the dense layer and its activation, without a bias, as ModernBERT does."""
     class_bias: bool = True
     """Bias of the classes (GPT-2 has none)."""
+    head_init: HeadInit = "random"
+    """Start the class head as logistic regression on the body's vectors, or at random (default: probe for a pretrained
+    body)."""
+    pair_reading: PairReading = "towers"
+    """Read the texts of a pair each on its own (towers), or as one text (cross)."""
+    class_weights: ClassWeights = "none"
+    """Weights of the classes in the loss: none, or inverse to their frequency (balanced)."""
+    long_texts: LongTexts = "windows"
+    """Texts longer than the context: read in windows, whose vectors are averaged, or truncated."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.head_dropout < 1:
-            raise UserError(f"head_dropout is {self.head_dropout}; choose a number from 0 up to, not including, 1")
+            raise out_of_range("head_dropout", self.head_dropout, "choose a number from 0 up to, not including, 1")
         if not 0 <= self.adversarial_epsilon < math.inf:
-            raise UserError(
-                f"adversarial_epsilon is {self.adversarial_epsilon}; choose 0 for none, or a number like 0.1"
+            raise out_of_range(
+                "adversarial_epsilon", self.adversarial_epsilon, "choose 0 for none, or a number like 0.1"
             )
+        if self.pooler_activation == "none" and self.pooler_norm:
+            raise UserError(
+                f"{setting('pooler_norm', True)} follows a dense layer, and {setting('pooler_activation', 'none')} has "
+                "none; choose identity"
+            )
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """How a checkpoint of sentence-transformers makes one vector of a text."""
+
+    pooling: Pool = "mean"
+    """Vector of a text: the mean of its hidden states, the last one, or that of [CLS]."""
+    normalize: bool = False
+    """Scale each vector to unit length."""
+    max_length: int = 512
+    """Number of tokens of a text that are read."""
 
 
 @dataclass(frozen=True)
@@ -323,13 +464,43 @@ class Recipe:
     contrast: Contrast | None = None
     graft: Graft | None = None
     labels: tuple[str, ...] = ()
+    """Names of the head's outputs: classes, labels or IOB2 tags; none for a score."""
+    class_weights: tuple[float, ...] = ()
+    """Weight of each class or label in the loss; if empty, all are 1."""
+    score_scale: tuple[float, ...] = ()
+    """Mean and standard deviation of the training scores, in which a score is learned."""
+    embedding: Embedding | None = None
+    """How vectors of texts are made, where the checkpoint that the run was imported from says so."""
     imported: str = ""
     """Checkpoint that the run was imported from; empty if it was trained here."""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    """Device, precision and threads of the latest training; a run can be resumed with others."""
     cost: Mapping[str, float] = field(default_factory=dict)
     """Measured by a short calibration before the start: seconds per step, gigabytes at the peak."""
 
     def __post_init__(self) -> None:
         _at_least("vocab_size", self.vocab_size, 1)
+        if self.objective == "seq2seq":
+            for name in ("parallel_residual", "local_attention"):
+                if getattr(self.shape, name):
+                    raise UserError(f"{setting(name)} is for bodies with one side; leave it out for translation")
+
+    @property
+    def task(self) -> Task:
+        """The task of a head that was grafted."""
+        return self.data.task
+
+    @property
+    def answer(self) -> Answer:
+        """The kind of what the head says."""
+        if self.data.task == "pairs":
+            return "classes" if self.labels else "regression"
+        return self.data.task
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of a grafted head."""
+        return max(1, len(self.labels))
 
 
 Description = TypeVar("Description")
@@ -357,7 +528,10 @@ def from_dict(kind: type[Description], values: Mapping[str, Any], where: str) ->
     for name in required:
         if name not in read:
             raise UserError(f"{where}: the setting {name!r} is missing")
-    return kind(**read)
+    try:
+        return kind(**read)
+    except UserError as mistake:
+        raise UserError(f"{where}: {mistake}") from None
 
 
 def override(description: Description, settings: Mapping[str, Any]) -> Description:
@@ -390,21 +564,9 @@ FREE = ("dropout", "context")
 PAIR_SETTINGS = ("batch_tokens", "label_smoothing", "metric_for_best")
 
 
-def refuse_pair_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse the settings that mean something to a translator alone."""
-    for name in PAIR_SETTINGS:
-        if settings.get(name) is not None:
-            raise UserError(f"{option(name)} is for translation (--objective seq2seq); leave it out")
-
-
-def option(name: str) -> str:
-    """Write a setting as an option of the command line: `--batch-size`."""
-    return f"--{name.replace('_', '-')}"
-
-
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
-        raise UserError(f"{name} is {value}; choose {least} or more")
+        raise out_of_range(name, value, f"choose {least} or more")
 
 
 def read_value(hint: Any, value: Any, where: str) -> Any:

@@ -5,12 +5,39 @@ Its message is one sentence: what is wrong, where, and what to do. The command l
 exits with 1; nothing else in the package catches it. Our own invariants use `assert`.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 
 MANY, SHOWN, LONG = 1000, 40, 60
 """Choices looked at, choices shown, and their length: a hostile file may have a million columns."""
+
+
+_OPEN, _EQUALS, _CLOSE = "\ufdd0\ufdd1\ufdd2"
+"""Noncharacters of Unicode, which no text of a user contains."""
+_SETTING = re.compile(f"{_OPEN}([^{_EQUALS}{_CLOSE}]*)(?:{_EQUALS}([^{_CLOSE}]*))?{_CLOSE}")
+
+
+def setting(name: str, value: object = None) -> str:
+    """Name a setting inside the message of a `UserError`, as the reader wrote it.
+
+    >>> mistake = UserError(f"{setting('batch_size')} is 0; choose 1 or more")
+    >>> print(mistake)
+    batch_size is 0; choose 1 or more
+    >>> print(mistake.on_command_line())
+    --batch-size is 0; choose 1 or more
+    """
+    return f"{_OPEN}{name}{'' if value is None else f'{_EQUALS}{value}'}{_CLOSE}"
+
+
+def option(name: str) -> str:
+    """Write a setting as an option of the command line.
+
+    >>> option("batch_size")
+    '--batch-size'
+    """
+    return f"--{name.replace('_', '-')}"
 
 
 class UserError(Exception):
@@ -22,6 +49,26 @@ class UserError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.splitlines()))
+
+    def __str__(self) -> str:
+        """Return the message for Python, where `setting` becomes the name of a keyword argument."""
+        return _SETTING.sub(lambda found: found[1] if found[2] is None else f"{found[1]}={found[2]}", self.args[0])
+
+    def on_command_line(self) -> str:
+        """Return the message for the command line, where `setting` becomes an option, with its value after a space."""
+        return _SETTING.sub(
+            lambda found: option(found[1]) if found[2] is None else f"{option(found[1])} {found[2].lower()}",
+            self.args[0],
+        )
+
+
+def out_of_range(name: str, value: object, advice: str) -> UserError:
+    """Make the error of a setting with an impossible value.
+
+    >>> print(out_of_range("batch_size", 0, "choose 1 or more"))
+    batch_size is 0; choose 1 or more
+    """
+    return UserError(f"{setting(name)} is {value}; {advice}")
 
 
 class ToldError(Exception):

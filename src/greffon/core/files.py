@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +69,29 @@ def sha256(path: Path) -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object, or say what is wrong with the file."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
-        raise UserError(f"cannot read {path}: {problem}; {COPY}") from None
+    value = _parsed(path)
     if not isinstance(value, dict):
         raise UserError(f"{path} should hold a JSON object; {COPY}")
     return value
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object, indented for people."""
+def read_json_list(path: Path) -> list[Any]:
+    """Read a JSON list, or say what is wrong with the file."""
+    value = _parsed(path)
+    if not isinstance(value, list):
+        raise UserError(f"{path} should hold a JSON list; {COPY}")
+    return value
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise UserError(f"cannot read {path}: {problem}; {COPY}") from None
+
+
+def write_json(path: Path, value: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write a JSON object or list, indented for people."""
     try:
         content = json.dumps(value, indent=2, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # the name of a file that is not Unicode

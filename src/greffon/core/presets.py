@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from greffon.core.config import Graft, Shape, Training
 from greffon.core.errors import UserError, did_you_mean
 
+CONTRASTIVE_VOCAB_SIZE = 16_000
+"""Tokens of a vocabulary for contrasting documents (docs/findings.md)."""
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -20,6 +23,23 @@ class Preset:
     contrastive: Training
     objectives: tuple[str, ...]
     vocab_size: int = 8000
+    encoder_shape: Shape | None = None
+    """The shape of a body that reads both ways, where it differs from that of a causal one."""
+
+    contrastive_layers: int | None = None
+    """Number of layers of a body that contrasts documents, where it differs from that of others."""
+
+    def shape_for(self, objective: str) -> Shape:
+        """Return the shape of a body that an objective trains."""
+        if objective == "contrastive" and self.contrastive_layers is not None:
+            return replace(self.encoder_shape or self.shape, layers=self.contrastive_layers)
+        if self.encoder_shape is not None and objective in ("masked", "contrastive"):
+            return self.encoder_shape
+        return self.shape
+
+    def vocab_size_for(self, objective: str) -> int:
+        """Return the size of the vocabulary: a contrast of documents is about words, and wants more of them whole."""
+        return max(CONTRASTIVE_VOCAB_SIZE, self.vocab_size) if objective == "contrastive" else self.vocab_size
 
     def training_for(self, objective: str) -> Training:
         """Return how the shape is pretrained with an objective."""
@@ -27,17 +47,39 @@ class Preset:
 
 
 def compact() -> Preset:
-    """Build the default: few bits per byte for a minute of two CPU cores (docs/findings.md)."""
+    """Build the default: few bits per byte for a minute of two CPU cores (docs/findings.md).
+
+    A causal body has exactly Llama's form, one that reads both ways has ModernBERT's.
+    """
+    shape = Shape(intermediate_size=352)
     return Preset(
-        shape=Shape(),
+        shape=replace(shape, activation="swiglu", norm="rms"),
+        encoder_shape=replace(
+            shape,
+            activation="geglu",
+            scale_embeddings=False,
+            embedding_norm=True,
+            first_norm=False,
+            head_transform=True,
+            head_bias=True,
+        ),
         training=Training(weight_decay=0.1),
         graft=Graft(),
         finetuning=Training(batch_size=16, optimizer="adamw", learning_rate=1e-3, warmup_steps=20),
         finetuning_dropout=0.1,
         adaptation=Training(learning_rate=2e-3, muon_learning_rate=2e-3, warmup_steps=20, steps=300, patience=3),
-        contrastive=Training(batch_size=64, learning_rate=4e-3, muon_learning_rate=2e-2),
+        contrastive=Training(batch_size=64, learning_rate=1e-3, muon_learning_rate=1e-2),
         objectives=("causal", "masked", "contrastive"),
     )
+
+
+def auto() -> Preset:
+    """Build the default of pretraining: the shape that suits the objective.
+
+    A body of one layer contrasts documents better than deeper ones that read less text in the same time; for other
+    objectives it is `compact`.
+    """
+    return replace(compact(), contrastive_layers=1)
 
 
 def lab() -> Preset:
@@ -60,11 +102,12 @@ def lab() -> Preset:
     return replace(
         default,
         shape=shape,
+        encoder_shape=None,
         training=replace(default.training, optimizer="adamw", learning_rate=1e-3, weight_decay=0.0, warmup_steps=200),
         graft=Graft(pooling="last"),
         finetuning=replace(default.finetuning, learning_rate=3e-4),
         adaptation=replace(default.adaptation, optimizer="adamw", learning_rate=3e-4),
-        contrastive=replace(default.contrastive, optimizer="adamw", learning_rate=1e-3, warmup_steps=200),
+        contrastive=replace(default.contrastive, optimizer="adamw", learning_rate=3e-4, warmup_steps=200),
     )
 
 
@@ -94,7 +137,15 @@ def base() -> Preset:
         evaluate_every=1000,
         average_checkpoints=5,
     )
-    return replace(compact(), shape=shape, training=training, graft=Graft(), objectives=("seq2seq",), vocab_size=37_000)
+    return replace(
+        compact(),
+        shape=shape,
+        encoder_shape=None,
+        training=training,
+        graft=Graft(),
+        objectives=("seq2seq",),
+        vocab_size=37_000,
+    )
 
 
 def small() -> Preset:
@@ -149,6 +200,7 @@ def bert() -> Preset:
     return replace(
         default,
         shape=shape,
+        encoder_shape=None,
         training=replace(
             default.training, optimizer="adamw", learning_rate=1e-4, weight_decay=0.01, warmup_steps=10_000
         ),
@@ -212,6 +264,44 @@ def gpt2_mini() -> Preset:
     )
 
 
+def llama() -> Preset:
+    """Build SmolLM2-135M, a small Llama: what an imported decoder with rotary positions is fine-tuned like."""
+    shape = Shape(
+        layers=30,
+        hidden_size=576,
+        heads=9,
+        key_value_heads=3,
+        intermediate_size=1536,
+        activation="swiglu",
+        norm="rms",
+        rope_theta=100_000.0,
+        context=8192,
+        scale_embeddings=False,
+    )
+    return replace(gpt2(), shape=shape, vocab_size=49_152)
+
+
+def modernbert() -> Preset:
+    """Build ModernBERT-base: what an imported encoder with rotary positions is fine-tuned like."""
+    shape = Shape(
+        layers=22,
+        hidden_size=768,
+        heads=12,
+        intermediate_size=1152,
+        activation="geglu",
+        rope_theta=160_000.0,
+        local_attention=128,
+        context=8192,
+        scale_embeddings=False,
+        embedding_norm=True,
+        first_norm=False,
+        head_transform=True,
+        head_bias=True,
+    )
+    graft = Graft(pooling="cls", pooler_activation="gelu", pooler_bias=False, pooler_norm=True)
+    return replace(bert(), shape=shape, graft=graft, vocab_size=50_368)
+
+
 def marian() -> Preset:
     """Build the Marian model of OPUS-MT: the base model with SiLU, and a bias on the tied head."""
     paper = base()
@@ -237,6 +327,7 @@ def marian_small() -> Preset:
 
 
 PRESETS: dict[str, Callable[[], Preset]] = {
+    "auto": auto,
     "compact": compact,
     "lab": lab,
     "small": small,
@@ -246,11 +337,13 @@ PRESETS: dict[str, Callable[[], Preset]] = {
     "distilbert": distilbert,
     "gpt2": gpt2,
     "gpt2-mini": gpt2_mini,
+    "llama": llama,
+    "modernbert": modernbert,
     "marian": marian,
     "marian-small": marian_small,
 }
 DEFAULTS = {"seq2seq": "small"}
-"""The preset of an objective where none is named; of all others, `compact`."""
+"""The preset of an objective where none is named; of all others, `auto`."""
 
 
 def preset(name: str, objective: str) -> Preset:

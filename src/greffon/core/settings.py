@@ -15,14 +15,16 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from greffon.core.config import (
     FLAG,
     Description,
+    Device,
     Graft,
+    Precision,
     PretrainingObjective,
     Shape,
+    Task,
     Training,
-    option,
     override,
 )
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError, did_you_mean, out_of_range
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -40,8 +42,8 @@ class Start:
     """Training objective: predict the next token (causal), predict masked tokens (masked), tell two spans of one
     document from those of others (contrastive), or translate (seq2seq)."""
     preset: str | None = field(default=None, metadata=_metavar("NAME"))
-    """Named architecture and training settings: compact (default), lab, bert-mini (masked) or gpt2-mini (causal);
-    for translation small (default), base or marian-small."""
+    """Named architecture and training settings: auto (default, the shape that suits the objective), compact, lab,
+    bert-mini (masked) or gpt2-mini (causal); for translation small (default), base or marian-small."""
     tokenizer: Path | None = field(default=None, metadata=_metavar("TOK"))
     """Existing tokenizer, or a run that has one; by default one is trained on the text."""
     vocab_size: int | None = None
@@ -106,7 +108,7 @@ class Budget:
             raise UserError(f"{' and '.join(f'--{name}' for name in given)} exclude each other; give one of them")
         for name, value in given.items():
             if not value > 0:
-                raise UserError(f"{name} is {value}; choose a number above 0")
+                raise out_of_range(name, value, "choose a number above 0")
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,21 @@ class Labels:
     """How labelled texts are read and split."""
 
     valid: Path | None = None
-    """Validation file, which selects the best epoch (default: a stratified fifth of the training texts)."""
+    """Validation file, which selects the best epoch (default: finetune selects it by cross-validation,
+    and compare on a stratified fifth of the training texts)."""
     test: Path | None = None
     """Test file, which is scored and selects nothing."""
     text_column: str = "text"
     """Column with the text."""
     label_column: str = "label"
-    """Column with the label."""
+    """Column with the label; for other tasks than classes, `labels`, `score` or `spans` if it is not named."""
+    task: Task | None = None
+    """What the files ask for: a class, several labels or a score for each text, a class or a score for each pair of
+    texts, or spans of a text (default: guessed from the training file)."""
+    pair_columns: tuple[str, ...] = ("text_a", "text_b")
+    """Columns with the two texts of a pair."""
+    label_separator: str = "|"
+    """What stands between the labels of a text."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +147,41 @@ class Finetuning:
 
 @dataclass(frozen=True)
 class Launch:
-    """How many processes share the work; this is no part of the run."""
+    """How many processes share the work, and who is told of its progress; this is no part of the run."""
 
     processes: int = 1
     """Number of processes on this machine that share the work; the losses do not depend on it."""
     fsdp: bool = field(default=False, metadata=FLAG)
     """Shard the weights over the processes (fully sharded data parallel), for bodies that do not fit into one."""
+    tensorboard: bool = field(default=False, metadata=FLAG)
+    """Also write the metrics for TensorBoard, into the directory tensorboard of the run."""
+    mlflow: bool = field(default=False, metadata=FLAG)
+    """Also log settings and metrics to MLflow: to MLFLOW_TRACKING_URI, or to mlflow.db in this directory."""
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """The tools that are told of the metrics."""
+        return tuple(name for name in ("tensorboard", "mlflow") if getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What to compute with; this is no part of the run."""
+
+    device: Device | None = None
+    """Device to compute on; auto takes a GPU where there is one (default: GREFFON_DEVICE, or cpu)."""
+    precision: Precision | None = None
+    """Numbers of the matrix products inside the body; weights, losses and the head stay fp32 (default: fp32)."""
+    threads: int | None = None
+    """Number of threads on the CPU (default: one per core)."""
+
+    def __post_init__(self) -> None:
+        for name, choices in (("device", get_args(Device)), ("precision", get_args(Precision))):
+            value = getattr(self, name)
+            if value is not None and value not in choices:
+                raise UserError(f"unknown {name} {value!r}{did_you_mean(str(value), choices)}")
+        if self.threads is not None and self.threads < 1:
+            raise UserError(f"threads is {self.threads}; choose 1 or more")
 
 
 BY_PRESET = (Shape, Training, Graft)
@@ -176,34 +215,3 @@ def takes(*kinds: type) -> Callable[[Verb], Verb]:
         return verb
 
     return show
-
-
-_ANY = object()
-_CONFLICTS: tuple[tuple[str, Any, str, Any, str], ...] = (
-    ("freeze", True, "layer_decay", _ANY, "no layer of the body is trained"),
-    ("freeze", True, "gradual_unfreezing", True, "no layer of the body is trained"),
-    ("freeze", True, "unfreeze_every", _ANY, "no layer of the body is trained"),
-    ("freeze", True, "optimizer", "muon", "Muon trains only matrices of the body"),
-    ("freeze", True, "muon_learning_rate", _ANY, "Muon trains only matrices of the body"),
-    ("optimizer", "adamw", "muon_learning_rate", _ANY, "AdamW trains all parameters"),
-    ("gradual_unfreezing", True, "unfreeze_every", _ANY, "both set when a layer begins to learn"),
-    ("tie_embeddings", False, "head_bias", _ANY, "an untied head has the biases of --bias"),
-)
-"""Two settings, the values with which they exclude each other, and why."""
-
-
-def refuse_conflicts(given: Mapping[str, Any]) -> None:
-    """Refuse two settings of which one would be ignored; only what the user gave counts, not a preset's values.
-
-    >>> refuse_conflicts({"optimizer": "adamw", "muon_learning_rate": 0.01})  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    greffon.core.errors.UserError: --muon-learning-rate has no effect with --optimizer adamw: ...
-    """
-    for one, this, other, that, why in _CONFLICTS:
-        if all(
-            given.get(name) is not None and (value is _ANY or given[name] == value)
-            for name, value in ((one, this), (other, that))
-        ):
-            first = option(one) if this is True else f"{option(one)} {str(this).lower()}"
-            second = option(other) if that in (_ANY, True) else f"{option(other)} {that}"
-            raise UserError(f"{second} has no effect with {first}: {why}; give one of them")

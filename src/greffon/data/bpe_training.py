@@ -29,14 +29,14 @@ TWICE = 256
 _CHARACTER_OF = {byte: character for character, byte in BYTE_OF.items()}
 
 
-def learn_bpe(texts: Iterable[str], vocabulary: int, *, lowercase: bool = False) -> HuggingFace:
-    """Learn at most `vocabulary` ids, special tokens and bytes first; the same texts give the same file."""
-    most = min(MOST, max(ENOUGH, FOR_A_TOKEN * vocabulary))
+def learn_bpe(texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> HuggingFace:
+    """Learn at most `vocab_size` ids, special tokens and bytes first; the same texts give the same file."""
+    most = min(MOST, max(ENOUGH, FOR_A_TOKEN * vocab_size))
     pieces = _spread((piece for text in texts for piece in slices(text, PIECE)), most)
     if lowercase:
         pieces = [LOWER.normalize_str(piece) for piece in pieces]
     large = sum(map(len, pieces)) >= LARGE
-    merges = _swift_merges(pieces, vocabulary - len(SPECIALS) - len(BYTE_OF)) if large else None
+    merges = _swift_merges(pieces, vocab_size - len(SPECIALS) - len(BYTE_OF)) if large else None
     learner = tokenizers.Tokenizer(models.BPE() if merges is None else _model(merges))
     if lowercase:
         learner.normalizer = LOWER
@@ -46,7 +46,7 @@ def learn_bpe(texts: Iterable[str], vocabulary: int, *, lowercase: bool = False)
     learner.decoder = decoders.ByteLevel()
     if merges is None:
         trainer = trainers.BpeTrainer(
-            vocab_size=vocabulary,
+            vocab_size=vocab_size,
             min_frequency=1,
             special_tokens=list(SPECIALS),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),

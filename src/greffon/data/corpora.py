@@ -13,16 +13,28 @@ from itertools import zip_longest
 from pathlib import Path
 
 from greffon.core.errors import UserError
-from greffon.data.readers import LONGEST, SUFFIXES, lines, rows, suffix_of
+from greffon.data.readers import LONGEST, SUFFIXES, has_columns, lines, rows, suffix_of
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A text with its label, and its line in the file (in parquet: its row)."""
+    """A text with its label, and its line in the file (in parquet: its row).
+
+    The label is written in one spelling for each task: a class; labels as `a|b`; a score as `3.5`; spans as in JSON.
+    """
 
     text: str
     label: str
     line: int
+    second: str | None = None
+    """The second text of a pair."""
+    score: float | None = None
+    """The label as a number, where the task asks for one."""
+
+    @property
+    def whole(self) -> str:
+        """All that is read: the text, or both texts of a pair."""
+        return self.text if self.second is None else f"{self.text}\n{self.second}"
 
 
 def find_files(sources: Sequence[str | Path]) -> list[Path]:
@@ -85,6 +97,13 @@ def _download(source: str) -> Path:
         raise UserError(f"{source}: the download failed ({reason}); check the name and the network") from None
 
 
+def reason_without_columns(sources: Sequence[str | Path]) -> str | None:
+    """Say why the name of a column has no effect on files that are all plain text; None if one is a table."""
+    if any(has_columns(path) for path in find_files(sources)):
+        return None
+    return f"on {sources[0]}{' …' * (len(sources) > 1)}: plain text has no columns; leave it out"
+
+
 def documents(sources: Sequence[str | Path], text_column: str = "text") -> Iterator[str]:
     """Yield the documents of all sources; empty ones are skipped."""
     return _documents(find_files(sources), text_column)
@@ -95,7 +114,7 @@ def texts_of(path: Path, text_column: str = "text") -> list[str]:
     path = Path(path)
     if not path.is_file() or suffix_of(path) == ".txt":
         return list(documents([path], text_column))
-    return [_string(value, path, line, text_column) for line, (value,) in rows(path, {"text": text_column})]
+    return [string_cell(value, path, line, text_column) for line, (value,) in rows(path, {"text": text_column})]
 
 
 def _documents(files: Sequence[Path], text_column: str) -> Iterator[str]:
@@ -103,7 +122,9 @@ def _documents(files: Sequence[Path], text_column: str) -> Iterator[str]:
         if suffix_of(path) == ".txt":
             texts = _blocks(path) if _has_gaps(path) else (line for _, line in lines(path))
         else:
-            texts = (_string(value, path, line, text_column) for line, (value,) in rows(path, {"text": text_column}))
+            texts = (
+                string_cell(value, path, line, text_column) for line, (value,) in rows(path, {"text": text_column})
+            )
         empty = True
         for text in texts:
             if text.strip():
@@ -153,19 +174,20 @@ def labelled(path: Path, text_column: str = "text", label_column: str = "label")
         raise UserError(f"{path} is a folder; name the file with the labelled texts")
     examples: list[Labelled] = []
     for line, (text, label) in rows(path, {"text": text_column, "label": label_column}):
-        name = _label(label, path, line, label_column)
-        examples.append(Labelled(_string(text, path, line, text_column), name, line))
+        name = label_cell(label, path, line, label_column)
+        examples.append(Labelled(string_cell(text, path, line, text_column), name, line))
     if not examples:
         raise UserError(f"{path}:1: there is no example in this file; fill it or name another one")
     return examples
 
 
-def _label(value: object, path: Path, line: int, column: str) -> str:
+def label_cell(value: object, path: Path, line: int, column: str) -> str:
+    """Return the class in a cell; numbers and truth values are written as text."""
     if isinstance(value, bool):
         value = str(value).lower()
     elif isinstance(value, int | float):
         value = str(value)
-    label = "" if value is None else _string(value, path, line, column)
+    label = "" if value is None else string_cell(value, path, line, column)
     if not label.strip():
         raise UserError(f"{path}:{line}: the label (column {column!r}) is empty; fill it or remove the row")
     return label
@@ -192,12 +214,12 @@ def column_pairs(path: Path, source_column: str = "source", target_column: str =
     """Yield the pairs in two columns of one csv, tsv, jsonl or parquet file."""
     path, line = Path(path), 0
     for line, (source, target) in rows(path, {"source": source_column, "target": target_column}):
-        yield _string(source, path, line, source_column), _string(target, path, line, target_column)
+        yield string_cell(source, path, line, source_column), string_cell(target, path, line, target_column)
     if line == 0:
         raise UserError(f"{path}:1: there is no pair in this file; fill it or name another one")
 
 
-def _string(value: object, path: Path, line: int, column: str) -> str:
+def string_cell(value: object, path: Path, line: int, column: str) -> str:
     """Return a cell; raise a `UserError` if it is not text."""
     if not isinstance(value, str):
         kind = "null" if value is None else type(value).__name__

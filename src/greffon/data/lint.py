@@ -5,11 +5,11 @@ texts, labels and line numbers, not files or models.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import combinations
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from greffon.data.corpora import normal
 
@@ -50,17 +50,23 @@ class Finding:
 
 
 Splits = Mapping[str, Sequence[Example]]
+Check = Callable[[Any], Iterator[Finding]]
 
 
 def lint(
-    splits: Splits, token_counts: Mapping[str, Sequence[int]] | None = None, context: int | None = None
+    splits: Splits,
+    token_counts: Mapping[str, Sequence[int]] | None = None,
+    context: int | None = None,
+    *,
+    own: Sequence[Check] | None = None,
 ) -> list[Finding]:
-    """Return all findings, errors first, then overlaps; `splits` maps `train`, `valid` and `test` to their examples."""
+    """Return all findings, errors first, then overlaps; `splits` maps `train`, `valid` and `test` to their examples.
+
+    `own` are the checks of the task's labels; without any, labels are classes.
+    """
     found = [
         *_empty(splits),
-        *_classes(splits),
-        *_unseen(splits),
-        *_typos(splits),
+        *(finding for check in (CLASSES if own is None else own) for finding in check(splits)),
         *_shared(splits),
         *_duplicates(splits),
         *_truncated(token_counts or {}, context),
@@ -128,7 +134,8 @@ def _classes(splits: Splits) -> Iterator[Finding]:
             )
 
 
-def _unseen(splits: Splits) -> Iterator[Finding]:
+def unseen(splits: Splits) -> Iterator[Finding]:
+    """Find labels that train does not have."""
     known = {example.label for example in splits.get("train", ())}
     if not known:
         return
@@ -149,7 +156,8 @@ def _unseen(splits: Splits) -> Iterator[Finding]:
             yield Finding("error", "unseen-label", message)
 
 
-def _typos(splits: Splits) -> Iterator[Finding]:
+def typos(splits: Splits) -> Iterator[Finding]:
+    """Find labels that are probably another one misspelt."""
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
     for name, examples in splits.items():
@@ -194,6 +202,10 @@ def _edits(a: str, b: str) -> int:
                 cost = min(cost, older[j - 2] + 1)
             row.append(cost)
     return row[-1]
+
+
+CLASSES: tuple[Check, ...] = (_classes, unseen, typos)
+"""Checks of labels that are classes."""
 
 
 def _shared(splits: Splits) -> Iterator[Finding]:

@@ -31,6 +31,11 @@ def suffix_of(path: Path) -> str:
     return known[0].removesuffix(".gz").removesuffix(".xz")
 
 
+def has_columns(path: Path) -> bool:
+    """Whether a file is a table; any other is read as plain text."""
+    return path.name.endswith(SUFFIXES) and suffix_of(path) != ".txt"
+
+
 def rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[object]]]:
     """Yield the line and the wanted cells of each row of a table.
 
@@ -40,6 +45,42 @@ def rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[obj
     if suffix not in _TABLES:
         raise UserError(f"{path}: a table is needed here; give a .csv, .tsv, .jsonl or .parquet file")
     return _TABLES[suffix](path, columns)
+
+
+def first_row(path: Path) -> dict[str, object]:
+    """Return the columns of a table with the cells of its first row, which are None if it has no rows."""
+    names = _HEADERS[suffix_of(path)](path)
+    if len({*names}) < len(names):  # which `rows` says better
+        return dict.fromkeys(names)
+    found = next(rows(path, {name: name for name in names}), None)
+    return dict.fromkeys(names) if found is None else dict(zip(names, found[1], strict=True))
+
+
+def _csv_header(path: Path, delimiter: str = ",") -> list[str]:
+    try:
+        return next(csv.reader((line for _, line in lines(path, ends=True)), delimiter=delimiter, strict=True), [])
+    except csv.Error:  # which `rows` says better
+        return []
+
+
+def _json_header(path: Path) -> list[str]:
+    for _, line in lines(path):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                return []
+            return list(row) if isinstance(row, dict) else []
+    return []
+
+
+def _parquet_header(path: Path) -> list[str]:
+    try:
+        from pyarrow import parquet
+
+        return list(parquet.read_schema(path).names)
+    except Exception:  # no package, or a broken file: `rows` says which
+        return []
 
 
 def _csv_rows(path: Path, columns: Mapping[str, str], delimiter: str = ",") -> Iterator[tuple[int, list[object]]]:
@@ -133,6 +174,15 @@ _TABLES: dict[str, Callable[[Path, Mapping[str, str]], Iterator[tuple[int, list[
 }
 
 
+_HEADERS: dict[str, Callable[[Path], list[str]]] = {
+    ".txt": lambda path: [],
+    ".csv": _csv_header,
+    ".tsv": lambda path: _csv_header(path, "\t"),
+    ".jsonl": _json_header,
+    ".parquet": _parquet_header,
+}
+
+
 def _position(column: str, names: Sequence[str], where: str, what: str) -> int:
     """Return the index of a column; raise a `UserError` unless it occurs exactly once."""
     if names.count(column) == 1:
@@ -148,7 +198,8 @@ def _position(column: str, names: Sequence[str], where: str, what: str) -> int:
     if "choose from" not in hint:  # which lists them already
         shown = [name[:LONG] for name in names[:SHOWN]]
         hint = f" among {', '.join(shown)}{', …' * (len(names) > SHOWN)}{hint}"
-    raise UserError(f"{where}: no column {column!r}{hint} (--{what}-column names another)")
+    remedy = "--pair-columns names others" if what.startswith("pair_") else f"--{what}-column names another"
+    raise UserError(f"{where}: no column {column!r}{hint} ({remedy})")
 
 
 def lines(path: Path, ends: bool = False) -> Iterator[tuple[int, str]]:

@@ -4,7 +4,8 @@ The rule, by the number of tokens n of a document and the length L of a span:
 
 - n ≥ 2 L: two spans of L tokens that do not overlap, anywhere in the document;
 - 2 SHORTEST ≤ n < 2 L: the document is cut in two near its middle;
-- 2 ≤ n < 2 SHORTEST: the whole text twice, each time without some of its tokens, drawn at random;
+- 2 ≤ n < 2 SHORTEST: the whole text twice, each time without some of its tokens, drawn at random; the views are copies
+  of one text, and nothing but its words is to be learnt from them;
 - n < 2: no two views, so the document is left out.
 
 What a row holds depends on (seed, row) only.
@@ -32,6 +33,8 @@ class Views:
 
     first: np.ndarray
     second: np.ndarray
+    copies: bool = False
+    """Whether both were made from the same tokens."""
 
 
 class Spans:
@@ -85,11 +88,11 @@ def two_views(tokens: np.ndarray, length: int, random: np.random.Generator) -> V
         before, between = np.sort(random.integers(0, spare + 1, 2))
         second = length + int(between)
         views = tokens[int(before) : int(before) + length], tokens[second : second + length]
-    elif size >= 2 * SHORTEST:
+    elif size < 2 * SHORTEST:
+        return Views(_without_some(tokens, random), _without_some(tokens, random), copies=True)
+    else:
         cut = round(size * random.uniform(*_MIDDLE))
         views = tokens[:cut][-length:], tokens[cut:][:length]
-    else:
-        views = _without_some(tokens, random), _without_some(tokens, random)
     return Views(*(views if random.random() < 0.5 else views[::-1]))
 
 
@@ -104,7 +107,10 @@ def without_shared(views: Views, common: np.ndarray, random: np.random.Generator
     """Delete from one of the views each rarer token that stands in both: a name would give the pair away.
 
     `common[token]` says which tokens are so frequent that they give nothing away. A view keeps at least a token.
+    Copies of one text stay as they are.
     """
+    if views.copies:
+        return views
     shared = np.intersect1d(views.first, views.second)
     shared = shared[~common[shared]]
     from_first = shared[random.random(len(shared)) < 0.5]

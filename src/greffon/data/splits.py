@@ -4,13 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from greffon.core.config import Data
+import numpy as np
+import numpy.typing as npt
+
+from greffon.core.config import Data, Task
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
-from greffon.data.corpora import Labelled, labelled, normal
+from greffon.data.corpora import Labelled, normal
+from greffon.data.tasks import FORMS, read_examples
 
 SHARE = 0.2
 """Share of the training texts that is held out if there is no validation file."""
+FOLDS = 5
+"""Number of parts of the training texts for cross-validation."""
 
 
 @dataclass(frozen=True)
@@ -20,44 +26,62 @@ class Splits:
     train: list[Labelled]
     valid: list[Labelled]
     test: list[Labelled]
+    task: Task = "classes"
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes, in order."""
-        return tuple(sorted({example.label for example in self.train}))
+        """The names of a head's outputs, in order: for classification, the classes."""
+        return FORMS[self.task].labels(self.train)
 
 
 def load_splits(data: Data) -> Splits:
     """Read the files of a recipe; without a validation file, a stratified fifth of train is held out.
 
+    Where epochs are selected by folds instead, all texts are for training, or all but those of one fold.
+
     How train is divided never depends on a run's seed, so that all runs on the same files see the
-    same parts; `data.limit` takes that many of the training texts, a smaller number always being
-    part of a larger one.
+    same parts. With `data.limit`, so many texts are drawn for a label curve, and there is neither a
+    validation part (all choices are made on those texts) nor a test part (`load_pool` reads it).
     """
+    if data.limit:
+        train, test = load_draw(data), list[Labelled]()
+        valid = train if data.valid else []  # where no fold can choose, a score is still told
+    else:
+        train, test = load_pool(data)
+        if data.valid:
+            valid = _read(data.valid, data)
+        elif data.selection == "folds":  # each text judges in one fold, and trains in all others
+            valid = []
+        else:
+            train, valid = _hold_out(train, "valid", data)
+    if data.fold:
+        number = fold_numbers(train, data.task)
+        valid = [example for example, fold in zip(train, number, strict=True) if fold == data.fold - 1]
+        train = [example for example, fold in zip(train, number, strict=True) if fold != data.fold - 1]
+    return Splits(train, valid, test, data.task)
 
-    def read(files: Sequence[str]) -> list[Labelled]:
-        return [example for file in files for example in labelled(Path(file), data.text_column, data.label_column)]
 
-    train, test = read(data.train), read(data.test)
+def load_pool(data: Data) -> tuple[list[Labelled], list[Labelled]]:
+    """Read the texts that may be trained on, and the test texts, which may be none."""
+    train, test = _read(data.train, data), _read(data.test, data)
     if not train:
         raise UserError(f"{', '.join(data.train)}: no labelled text to train on")
-    if data.hold_out_test:
-        train, test = _hold_out(train, "test", data)
-    if data.valid:
-        valid = read(data.valid)
-    else:
-        train, valid = _hold_out(train, "valid", data)
-    if data.limit:
-        if data.limit > len(train):
-            raise UserError(f"{data.limit} labels asked for, but only {len(train)} texts are left to train on")
-        train = balanced_order(train)[: data.limit]
-    return Splits(train, valid, test)
+    return _hold_out(train, "test", data) if data.hold_out_test else (train, test)
+
+
+def load_draw(data: Data) -> list[Labelled]:
+    """Read the labelled texts of one draw for a label curve."""
+    return draw(load_pool(data)[0], data.limit, data.draw, data.task)
+
+
+def _read(files: Sequence[str], data: Data) -> list[Labelled]:
+    return [example for file in files for example in read_examples(Path(file), data)]
 
 
 def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labelled], list[Labelled]]:
-    kept, held = stratified(train, SHARE, name)
+    kept, held = stratified(train, SHARE, name, data.task)
     if not held:
-        if len(classes := {example.label for example in train}) == 1:
+        if data.task == "classes" and len(classes := {example.label for example in train}) == 1:
             raise UserError(
                 f"{', '.join(data.train)}: every text has the label {classes.pop()!r}; a classifier needs two classes"
             )
@@ -68,17 +92,19 @@ def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labell
     return kept, held
 
 
-def stratified(examples: Sequence[Labelled], share: float, name: str) -> tuple[list[Labelled], list[Labelled]]:
-    """Hold out a share of each class; both parts keep the order of the file.
+def stratified(
+    examples: Sequence[Labelled], share: float, name: str, task: Task = "classes"
+) -> tuple[list[Labelled], list[Labelled]]:
+    """Hold out a share of each class, or of each group of another task; both parts keep the order of the file.
 
     All copies of a text are in the same part: otherwise a held-out text would be known from training.
     """
     copies: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
-        copies.setdefault(normal(example.text), []).append(i)
+        copies.setdefault(normal(example.whole), []).append(i)
     chosen: set[int] = set()
-    for members in _by_label(examples, name):
-        texts = list(dict.fromkeys(normal(examples[i].text) for i in members))
+    for members in _by_stratum(examples, name, task):
+        texts = list(dict.fromkeys(normal(examples[i].whole) for i in members))
         wanted = round(share * len(members))
         for text in texts[:-1]:  # one is left to train on, however often it stands there
             if wanted <= 0:
@@ -89,20 +115,64 @@ def stratified(examples: Sequence[Labelled], share: float, name: str) -> tuple[l
     return kept, [example for i, example in enumerate(examples) if i in chosen]
 
 
-def balanced_order(examples: Sequence[Labelled]) -> list[Labelled]:
-    """Order texts so that the first n, for every n, have the classes in their overall proportion."""
-    places = [
-        ((rank + 0.5) / len(members), i) for members in _by_label(examples, "limit") for rank, i in enumerate(members)
-    ]
-    return [examples[i] for _, i in sorted(places)]
+def draw(examples: Sequence[Labelled], size: int, number: int = 0, task: Task = "classes") -> list[Labelled]:
+    """Draw texts so that each class has at least one, and otherwise its share of them.
+
+    A smaller draw of the same number is part of a larger one.
+
+    >>> texts = [Labelled(str(i), "rare" if i == 7 else "common", line=i) for i in range(10)]
+    >>> sorted(example.label for example in draw(texts, 3))
+    ['common', 'common', 'rare']
+    """
+    groups = _by_stratum(examples, f"draw {number}", task)
+    if size > len(examples):
+        raise UserError(f"{size:,} labels asked for, but only {len(examples):,} texts are there to train on")
+    if task == "classes" and size < len(groups):
+        raise UserError(f"{size} labels are fewer than the {len(groups)} classes; choose {len(groups)} or more")
+    # The first of each class comes first; the others as their classes would be dealt out evenly.
+    places = [((rank + 0.5) / len(members) if rank else 0.0, i) for members in groups for rank, i in enumerate(members)]
+    return [examples[i] for _, i in sorted(places)[:size]]
 
 
-def _by_label(examples: Sequence[Labelled], name: str) -> list[list[int]]:
-    """Return the indices of the texts of each class, shuffled."""
+def _by_stratum(examples: Sequence[Labelled], name: str, task: Task) -> list[list[int]]:
+    """Return the indices of the texts of each class or group, shuffled."""
     groups: dict[str, list[int]] = {}
-    for i, example in enumerate(examples):
-        groups.setdefault(example.label, []).append(i)
+    for i, stratum in enumerate(FORMS[task].strata(examples)):
+        groups.setdefault(stratum, []).append(i)
     return [
-        [groups[label][i] for i in generator(0, name, label).permutation(len(groups[label]))]
-        for label in sorted(groups)
+        [groups[stratum][i] for i in generator(0, name, stratum).permutation(len(groups[stratum]))]
+        for stratum in sorted(groups)
     ]
+
+
+def folds(
+    labels: npt.ArrayLike, groups: npt.ArrayLike | None = None, seed: int = 0, count: int = FOLDS
+) -> npt.NDArray[np.int64]:
+    """Return the number of the fold that judges each text; -1 for one that is always in training: (N,).
+
+    Each class is dealt out over the folds. Texts of one group (copies of one text) are in one fold. A class that is
+    one group is always in training; any other is in training for every fold.
+
+    >>> sorted(folds([0, 0, 0, 1, 1, 2], count=3).tolist())
+    [-1, 0, 0, 1, 1, 2]
+    """
+    wanted = np.asarray(labels)
+    own = np.arange(len(wanted)) if groups is None else np.asarray(groups)
+    fold = np.full(len(wanted), -1, dtype=np.int64)
+    turn = 0
+    for label in np.unique(wanted):
+        # A copy that has another label, too, was dealt out with that one.
+        members = np.unique(own[(wanted == label) & (fold < 0)])
+        if len(members) < 2:
+            continue
+        for group in generator(seed, "folds", int(label)).permutation(members):
+            fold[own == group] = turn % count
+            turn += 1
+    return fold
+
+
+def fold_numbers(examples: Sequence[Labelled], task: Task = "classes") -> npt.NDArray[np.int64]:
+    """Return the fold of each text, as `folds` does; all copies of a text are in one fold."""
+    _, strata = np.unique(FORMS[task].strata(examples), return_inverse=True)
+    _, texts = np.unique([normal(example.whole) for example in examples], return_inverse=True)
+    return folds(strata, texts)

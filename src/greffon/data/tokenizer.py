@@ -104,28 +104,28 @@ class Tokenizer:
         return id
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocabulary: int, *, lowercase: bool = False) -> "Tokenizer":
-        """Learn byte-level BPE with `vocabulary` ids, specials included; the texts are streamed.
+    def train(cls, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> "Tokenizer":
+        """Learn byte-level BPE with `vocab_size` ids, specials included; the texts are streamed.
 
         With `lowercase` it reads every text in lower case: *Excellent* and *excellent* are one word.
         """
         least = 256 + len(SPECIALS)
-        if vocabulary > LARGEST:
-            raise UserError(f"a vocabulary of {vocabulary} is beyond reason; choose {LARGEST:,} at most")
-        if vocabulary < least:
+        if vocab_size > LARGEST:
+            raise UserError(f"a vocabulary of {vocab_size} is beyond reason; choose {LARGEST:,} at most")
+        if vocab_size < least:
             raise UserError(
-                f"a vocabulary of {vocabulary} is too small: the 256 bytes and the {len(SPECIALS)} special "
+                f"a vocabulary of {vocab_size} is too small: the 256 bytes and the {len(SPECIALS)} special "
                 f"tokens already take {least} ids; ask for at least {least}"
             )
         texts = iter(texts)
         first = next((text for text in texts if text), None)
         if first is None:
             raise UserError("there is no text to train a tokenizer on; name files that hold some")
-        backend = learn_bpe(_well_formed(itertools.chain([first], texts)), vocabulary, lowercase=lowercase)
+        backend = learn_bpe(_well_formed(itertools.chain([first], texts)), vocab_size, lowercase=lowercase)
         size = len(backend.pieces)
-        if size < vocabulary:
+        if size < vocab_size:
             warnings.warn(
-                f"the text is too small for a vocabulary of {vocabulary}: the largest possible one, {size}, is taken",
+                f"the text is too small for a vocabulary of {vocab_size}: the largest possible one, {size}, is taken",
                 UserWarning,
                 stacklevel=2,
             )

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from greffon.core.conflicts import Idle, refuses
 from greffon.core.errors import UserError
-from greffon.data.corpora import documents
+from greffon.data.corpora import documents, reason_without_columns
 from greffon.data.tokenizer import Tokenizer
 
 
+@refuses(Idle(("text_column",), lambda values: reason_without_columns(_listed(values["texts"]))))
 def train_tokenizer(
     texts: Sequence[str | Path],
     *,
@@ -28,7 +30,7 @@ def train_tokenizer(
     there = out / "tokenizer.json" if out.is_dir() else out
     if there.exists() and not force:
         raise UserError(f"{there} exists already; choose another --out, or add --force to replace it")
-    texts = [texts] if isinstance(texts, str | Path) else texts
+    texts = _listed(texts)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that none is lost
         made = Tokenizer.train(documents(texts, text_column), vocab_size, lowercase=lowercase)
@@ -36,3 +38,7 @@ def train_tokenizer(
     except OSError as problem:
         raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
     return made
+
+
+def _listed(texts: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+    return [texts] if isinstance(texts, str | Path) else texts

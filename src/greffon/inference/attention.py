@@ -158,8 +158,9 @@ def _of_pair(run: Run, text: str, to: str | None, kind: Kind) -> AttentionWeight
 def _watch(body: nn.Module, rows: Sequence[np.ndarray], blocks: nn.ModuleList, layer: str = "attention") -> np.ndarray:
     """Run the body on one row (of each side); stack the weights of the named layer of each block: (layers, H, Q, K)."""
     with watching() as seen:
-        body(*(torch.from_numpy(row).unsqueeze(0) for row in rows))
-    return torch.stack([seen[getattr(block, layer)][0] for block in blocks]).numpy()
+        device = next(body.parameters()).device
+        body(*(torch.from_numpy(row).unsqueeze(0).to(device) for row in rows))
+    return torch.stack([seen[getattr(block, layer)][0] for block in blocks]).cpu().numpy()
 
 
 def _fitting(run: Run, ids: list[int], what: str, room: int) -> list[int]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from greffon.core.cancellation import raise_if_cancelled
-from greffon.core.errors import UserError
+from greffon.core.errors import out_of_range
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
@@ -32,9 +32,9 @@ class Search:
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam_size <= 1000:
-            raise UserError(f"beam_size is {self.beam_size}; choose 1 (greedy) or more, up to 1000")
+            raise out_of_range("beam_size", self.beam_size, "choose 1 (greedy) or more, up to 1000")
         if not 0 <= self.length_penalty <= 10:
-            raise UserError(f"length_penalty is {self.length_penalty}; choose 0 (none) or more, up to 10")
+            raise out_of_range("length_penalty", self.length_penalty, "choose 0 (none) or more, up to 10")
 
 
 @dataclass(frozen=True)

@@ -1,57 +1,109 @@
-"""Label texts: `greffon.classify`."""
+"""Label texts with a fine-tuned run, as its task says: `greffon.classify`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from greffon.core.errors import UserError
-from greffon.core.json_results import JsonResult
+from greffon.core.config import Data, Recipe, override
+from greffon.core.errors import UserError, did_you_mean
 from greffon.data.corpora import Labelled
+from greffon.data.tasks import FORMS
+from greffon.data.tasks.multilabel import split_labels
+from greffon.data.tasks.tokens import spans_of
 from greffon.inference.loading import load
-from greffon.objectives.classify import class_probabilities
-from greffon.objectives.labelled_texts import LabelledTexts
+from greffon.inference.measures import measure_of
+from greffon.inference.tasks.classes import Classification, PairClassification
+from greffon.inference.tasks.multilabel import Labelling
+from greffon.inference.tasks.regression import PairRating, Rating
+from greffon.inference.tasks.tokens import Marking
+from greffon.objectives.task_texts import make_outputs
 from greffon.runs.run import Run
 
-
-@dataclass(frozen=True)
-class Classification(JsonResult):
-    """A text, its label, and the probability of each label."""
-
-    text: str
-    label: str
-    probabilities: dict[str, float]
+Said = Classification | PairClassification | Labelling | Rating | PairRating | Marking
+"""What a run says of a text, or of a pair of texts."""
 
 
-def classify(run: str | Path | Run, texts: str | Sequence[str], *, int8: bool = False) -> list[Classification]:
+def classify(
+    run: str | Path | Run,
+    texts: str | Sequence[str] | Sequence[tuple[str, str]],
+    *,
+    min_probability: float = 0.0,
+    int8: bool = False,
+) -> list[Said]:
     """Label texts with a fine-tuned run: `classify("runs/reviews", "Un beau livre.")[0].label`.
 
-    With `int8` the body computes in 8-bit integers: faster, with slightly different probabilities.
+    A run for pairs takes pairs: `classify("runs/pairs", [("A dog runs.", "Un chien court.")])`. By the run's task the
+    answers are classes, labels, scores or spans. Of what is less probable than `min_probability` it says nothing: then
+    the label is None. With `int8` the body computes in 8-bit integers: faster, with slightly
+    different probabilities.
     """
-    run = classifier(run)
-    texts = [texts] if isinstance(texts, str) else list(texts)
-    if not texts:
-        return []
-    labels = run.recipe.labels
-    examples = [Labelled(text, label="", line=0) for text in texts]
-    return [
-        Classification(text, labels[int(np.argmax(row))], dict(zip(labels, row.tolist(), strict=True)))
-        for text, row in zip(texts, probabilities(run, examples, int8=int8), strict=True)
-    ]
+    run = grafted(run)
+    given: list[str | tuple[str, str]] = [texts] if isinstance(texts, str) else [*texts]
+    return answers(run, examples_of(run, given), min_probability=min_probability, int8=int8)
+
+
+def examples_of(run: Run, texts: Sequence[str | tuple[str, str]]) -> list[Labelled]:
+    """Return texts or pairs as the run's task reads them."""
+    return [_example(run, text) for text in texts]
+
+
+def _example(run: Run, text: str | tuple[str, str]) -> Labelled:
+    if (run.recipe.task == "pairs") == isinstance(text, str):
+        wanted = "pairs of texts: give two each (--pair A B)" if isinstance(text, str) else "single texts, not pairs"
+        raise UserError(f"{run.path} reads {wanted}")
+    return Labelled(text, "", 0) if isinstance(text, str) else Labelled(text[0], "", 0, text[1])
+
+
+def answers(run: Run, examples: Sequence[Labelled], *, min_probability: float = 0.0, int8: bool = False) -> list[Said]:
+    """Return what a run says of each text: nothing of which it is less sure than `min_probability`."""
+    if not 0 <= min_probability <= 1:
+        raise UserError(f"min_probability is {min_probability}; choose a number from 0 to 1")
+    if min_probability and run.recipe.answer == "regression":
+        raise UserError(f"{run.path} gives scores, which have no probabilities; leave out --min-probability")
+    found = measure_of(run.recipe).answers(run.recipe, run.scores, examples, outputs(run, examples, int8=int8))
+    return [answer.above(min_probability) for answer in found] if min_probability else list(found)
+
+
+def read_inputs(run: Run, file: Path, columns: Mapping[str, object]) -> list[Labelled]:
+    """Return the texts of a file, which needs no labels."""
+    data = own_columns(run, columns)
+    return FORMS[data.task].inputs(Path(file), data)
+
+
+def own_columns(run: Run, columns: Mapping[str, object]) -> Data:
+    """Describe files of a run's task, with the columns that the user names."""
+    own = run.recipe.data
+    return override(Data(task=own.task, label_separator=own.label_separator, pair_columns=own.pair_columns), columns)
+
+
+def outputs(run: Run, examples: Sequence[Labelled], *, int8: bool = False) -> list[np.ndarray]:
+    """Return what the head of a run says of each text."""
+    return make_outputs(run.recipe, run.tokenizer, load(run, int8=int8), examples)
 
 
 def probabilities(run: Run, examples: Sequence[Labelled], *, int8: bool = False) -> np.ndarray:
     """Return the probability of each class for each text: (N, C)."""
-    texts = LabelledTexts(run.recipe, run.tokenizer)
-    batches, order = texts.in_order(texts.encode(examples))
-    found = class_probabilities(load(run, int8=int8), batches).numpy().astype(np.float64)
-    out = np.empty_like(found)
-    out[order] = found
-    return out
+    return np.stack(outputs(run, examples, int8=int8))
 
 
-def classifier(run: str | Path | Run) -> Run:
+def unknown_labels(recipe: Recipe, examples: Sequence[Labelled], file: str | Path) -> str:
+    """Say which label of the texts a run does not know; nothing if it knows them all."""
+    tags = recipe.answer == "tokens"
+    known = sorted({tag.partition("-")[2] for tag in recipe.labels} - {""}) if tags else recipe.labels
+    for example in examples if recipe.labels else ():
+        own = [example.label]
+        if recipe.answer == "multilabel":
+            own = split_labels(example.label)
+        elif tags:
+            own = [span.label for span in spans_of(example.label)]
+        for label in own:
+            if label not in known:
+                return f"{file}:{example.line}: the run does not know the label {label!r}{did_you_mean(label, known)}"
+    return ""
+
+
+def grafted(run: str | Path | Run) -> Run:
     """Open a fine-tuned run; raise a `UserError` for any other."""
     run = Run.open(run)
     if run.recipe.objective != "classify":
@@ -59,4 +111,12 @@ def classifier(run: str | Path | Run) -> Run:
         if run.recipe.objective == "seq2seq":
             remedy = f"it translates: `greffon translate {run.path} TEXT`"
         raise UserError(f"{run.path} is a {run.recipe.objective} run, no classifier; {remedy}")
+    return run
+
+
+def classifier(run: str | Path | Run) -> Run:
+    """Open a run that gives single texts a class; raise a `UserError` for any other."""
+    run = grafted(run)
+    if run.recipe.task != "classes":
+        raise UserError(f"{run.path} is a run for {run.recipe.task}; give one that gives each text a class")
     return run

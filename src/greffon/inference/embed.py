@@ -3,59 +3,86 @@
 import io
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 import torch
 
-from greffon.core.cancellation import raise_if_cancelled
-from greffon.core.config import Pool
-from greffon.core.errors import UserError
+from greffon.core.config import Embedding, LongTexts, Pool, Recipe
+from greffon.core.errors import UserError, out_of_range
 from greffon.core.files import write_atomically
 from greffon.core.json_results import JsonResult
 from greffon.data.segmentation import Words
 from greffon.inference.loading import load
 from greffon.nn.heads import pool as pooled
+from greffon.objectives.batch import Batch
+from greffon.objectives.classify import text_vectors
 from greffon.objectives.labelled_texts import LabelledTexts
 from greffon.runs.run import Run
 
 POOLS = get_args(Pool)
+LONG_TEXTS = get_args(LongTexts)
+BLOCK = 4096
+"""Number of texts that are tokens at the same time: enough to batch them by length, whatever the number of texts."""
 
 
-def embed(run: str | Path | Run, texts: str | Sequence[str], *, pooling: Pool = "mean") -> np.ndarray:
+def embed(
+    run: str | Path | Run,
+    texts: str | Sequence[str],
+    *,
+    pooling: Pool | None = None,
+    long_texts: LongTexts = "windows",
+    context: int | None = None,
+) -> np.ndarray:
     """Return a vector for each text, (N, hidden_size): `embed("runs/body", ["Un beau livre."]).shape`.
 
     `pooling` makes one vector of the hidden states of a text: `mean` takes their mean, `last` the state of the
-    last token, and `cls` that of the first token, which needs an encoder.
+    last token, and `cls` that of the first token, which needs an encoder. A text longer than the context is read in
+    windows, whose vectors are averaged; with `long_texts="truncate"` only its beginning is read. `context` is the
+    number of tokens that are read at once. By default they are those of the checkpoint that the run was imported from,
+    if it is one of sentence-transformers (as is the unit length of its vectors), else the mean and the run's context.
     """
     run = _body(run)
     texts = [texts] if isinstance(texts, str) else list(texts)
+    made = run.recipe.embedding or Embedding(max_length=run.recipe.shape.context)
+    pooling = made.pooling if pooling is None else pooling
     if pooling not in POOLS:
         raise UserError(f"unknown pooling {pooling!r}; choose {', '.join(POOLS[:-1])} or {POOLS[-1]}")
     if pooling == "cls" and run.recipe.body == "decoder":
         raise UserError(f"{run.path} is a decoder, whose first token attends to no other; choose mean or last")
-    model, prepared = load(run), LabelledTexts(run.recipe, run.tokenizer)
-    encoded = run.tokenizer.encode_many(texts)
-    batches, order = prepared.in_order([(prepared.lay_out(ids), -1) for ids in encoded])
-    out = np.empty((len(texts), model.body.hidden_size), dtype=np.float32)
-    vectors = []
-    with torch.no_grad():
-        for batch in batches:
-            raise_if_cancelled()
-            hidden = model.body(batch.tokens, batch.document_ids, batch.positions)
-            vectors.append(pooled(hidden, batch.document_ids, pooling).numpy())
-    if vectors:
-        out[order] = np.concatenate(vectors)
-    cut = sum(len(ids) > prepared.room for ids in encoded)
+    if long_texts not in LONG_TEXTS:
+        raise UserError(f"unknown way to read long texts {long_texts!r}; choose {' or '.join(LONG_TEXTS)}")
+    recipe = _with_context(run, made.max_length if context is None else context)
+    model, prepared = load(run), LabelledTexts(recipe, run.tokenizer, long_texts)
+
+    def vectors(batch: Batch) -> torch.Tensor:
+        return pooled(model.body(batch.tokens, batch.document_ids, batch.positions), batch.document_ids, pooling)
+
+    out, cut = np.empty((len(texts), model.body.hidden_size), dtype=np.float32), 0
+    for first in range(0, len(texts), BLOCK):
+        ids = run.tokenizer.encode_many(texts[first : first + BLOCK])
+        some = prepared.for_scoring(list(map(prepared.encoded, ids)))
+        out[first : first + BLOCK] = text_vectors(model, some, vectors).cpu().numpy()
+        cut += 0 if prepared.windows else sum(len(one) > prepared.room for one in ids)
+    if made.normalize:
+        out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
     if cut:
         warnings.warn(
-            f"{cut:,} of {len(texts):,} texts are longer than the context of {run.recipe.shape.context} tokens; "
+            f"{cut:,} of {len(texts):,} texts are longer than the context of {recipe.shape.context} tokens; "
             "only their beginning is read",
             stacklevel=2,
         )
     return out
+
+
+def _with_context(run: Run, context: int) -> Recipe:
+    """Return the recipe with another context, which must not be longer than the run's."""
+    longest = run.recipe.shape.context
+    if not 0 < context <= longest:
+        raise out_of_range("context", context, f"{run.path} reads up to {longest:,} tokens at once")
+    return replace(run.recipe, shape=replace(run.recipe.shape, context=context))
 
 
 def _body(run: str | Path | Run) -> Run:
@@ -85,14 +112,21 @@ class Neighbour(JsonResult):
 
 
 def nearest(
-    run: str | Path | Run, text: str, texts: Sequence[str], *, top_k: int = 5, pooling: Pool = "mean"
+    run: str | Path | Run,
+    text: str,
+    texts: Sequence[str],
+    *,
+    top_k: int = 5,
+    pooling: Pool | None = None,
+    long_texts: LongTexts = "windows",
+    context: int | None = None,
 ) -> list[Neighbour]:
     """Return the `top_k` texts with the highest cosine similarity to `text`, the most similar first."""
     if top_k < 1:
-        raise UserError(f"top_k is {top_k}; choose 1 or more")
+        raise out_of_range("top_k", top_k, "choose 1 or more")
     if not texts or isinstance(texts, str):
         raise UserError("there are no texts to search; give a list of at least one")
-    vectors = embed(run, [text, *texts], pooling=pooling)
+    vectors = embed(run, [text, *texts], pooling=pooling, long_texts=long_texts, context=context)
     return nearest_vectors(vectors[0], vectors[1:], texts, top_k)
 
 
@@ -130,7 +164,7 @@ def word_vectors(run: str | Path | Run, text: str) -> list[WordVector]:
         )
     row = torch.from_numpy(prepared.lay_out(ids.tolist())).unsqueeze(0)
     with torch.no_grad():
-        states = model.body(row)[0].numpy()
+        states = model.body(row.to(model.device))[0].cpu().numpy()
     states = states[len(prepared.before) : len(prepared.before) + len(ids)]
     begins = np.flatnonzero(Words(run.tokenizer).begins(ids))
     words = [run.tokenizer.decode(part).strip() for part in np.split(ids, begins[1:])]

@@ -1,26 +1,34 @@
 """Score a run on files: `greffon.evaluate`."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import Backend
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.config import Backend, Data
+from greffon.core.conflicts import Idle, Values, beside, refuses
+from greffon.core.errors import UserError, setting
 from greffon.core.json_results import JsonResult
 from greffon.core.rng import generator
 from greffon.data.batching import Stream, Windows
-from greffon.data.corpora import Labelled, column_pairs, labelled, line_pairs
+from greffon.data.corpora import Labelled, column_pairs, line_pairs, reason_without_columns
 from greffon.data.lint import overlap
 from greffon.data.splits import load_splits
+from greffon.data.tasks import read_examples
 from greffon.data.token_store import open_store
 from greffon.inference.beam import Search
 from greffon.inference.bleu import TranslationScores, sacrebleu, translation_scores
-from greffon.inference.classify import probabilities
+from greffon.inference.classify import outputs, own_columns, unknown_labels
 from greffon.inference.loading import load
-from greffon.inference.metrics import confusion, macro_f1, wilson_interval
+from greffon.inference.measures import measure_of
+from greffon.inference.metrics import wilson_interval
 from greffon.inference.scoring import batch_losses, held_out_contrast, loss_interval, mean_losses
+from greffon.inference.tasks.base import TaskScores
+from greffon.inference.tasks.classes import ClassScores
+from greffon.inference.tasks.multilabel import LabelScores
+from greffon.inference.tasks.regression import RegressionScores
+from greffon.inference.tasks.tokens import SpanScores
 from greffon.inference.translate import Decoding, decode
 from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.corpus import task_of
@@ -29,24 +37,6 @@ from greffon.runs.run import Run
 BATCH_ROWS = 16
 MIN_BATCHES = 20
 """A short text is scored in smaller batches: the interval resamples batches, and few of them make a poor one."""
-
-
-@dataclass(frozen=True)
-class ClassScores(JsonResult):
-    """Scores of a classifier on labelled texts."""
-
-    accuracy: float
-    """Share of texts with the right label."""
-    interval: tuple[float, float]
-    """95 % Wilson interval of the accuracy."""
-    macro_f1: float
-    """Unweighted mean of the classes' F1."""
-    n: int
-    """Number of texts."""
-    labels: tuple[str, ...]
-    """Labels, in the order of the confusion matrix."""
-    confusion: list[list[int]]
-    """Number of texts by true label (row) and predicted label (column)."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +55,10 @@ class LanguageScores(JsonResult):
     """Cross-entropy of next-sentence prediction; None if the run was trained without."""
     pair_accuracy: float | None = None
     """Accuracy of next-sentence prediction; None if the run was trained without."""
-    gist_loss: float | None = None
-    """Loss of the gist head; None if the run was trained without."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the scores by name, without those of tasks that the run was not trained for."""
-        optional = ("pair_loss", "pair_accuracy", "gist_loss")
+        optional = ("pair_loss", "pair_accuracy")
         return {name: value for name, value in super().to_json().items() if name not in optional or value is not None}
 
 
@@ -88,9 +76,54 @@ class ContrastScores(JsonResult):
     """Number of views."""
 
 
-Scores = ClassScores | LanguageScores | ContrastScores | TranslationScores
+Scores = (
+    TaskScores
+    | ClassScores
+    | LabelScores
+    | RegressionScores
+    | SpanScores
+    | LanguageScores
+    | ContrastScores
+    | TranslationScores
+)
 
 
+def _only_for(kind: str, *objectives: str) -> Callable[[Values], str | None]:
+    """Make the reason of settings that have no effect on runs of other objectives."""
+
+    def reason(values: Values) -> str | None:
+        run = Run.open(values["run"])
+        if run.recipe.objective in objectives:
+            return None
+        return f"on {run.path}, a {run.recipe.objective} run: it is for {kind}; leave it out"
+
+    return reason
+
+
+def _pairs_of_lines(values: Values) -> str | None:
+    if values["source"] is None:
+        return None
+    return f"on the lines of {setting('source')} and {setting('target')}; leave it out"
+
+
+def _file_without_columns(values: Values) -> str | None:
+    return None if values["file"] is None else reason_without_columns([values["file"]])
+
+
+EVALUATION_RULES = (
+    Idle(("source", "target", "beam_size", "length_penalty", "backend"), _only_for("translators", "seq2seq")),
+    Idle(("source_column", "target_column"), _only_for("translators", "seq2seq")),
+    Idle(("label_column",), _only_for("classifiers", "classify")),
+    Idle(("text_column",), _only_for("classifiers and language models", "classify", "causal", "masked", "contrastive")),
+    Idle(("int8",), _only_for("classifiers and translators", "classify", "seq2seq")),
+    Idle(("source_column", "target_column"), _pairs_of_lines),
+    Idle(("text_column",), _file_without_columns),
+    Idle(("length_penalty",), beside("beam_size", 1, "greedy search compares no lengths")),
+)
+"""Rules of `evaluate`."""
+
+
+@refuses(*EVALUATION_RULES)
 def evaluate(
     run: str | Path | Run,
     file: str | Path | None = None,
@@ -108,7 +141,8 @@ def evaluate(
 ) -> Scores:
     """Score a run on a file: `evaluate("runs/reviews", "test.csv").to_json()`.
 
-    The result is a `ClassScores` for a classifier, a `LanguageScores` for a causal or masked language
+    The result is a `ClassScores` for a classifier (a `LabelScores`, `RegressionScores` or `SpanScores` for a run that
+    gives several labels, scores or spans), a `LanguageScores` for a causal or masked language
     model, a `ContrastScores` for a contrastive body and a `TranslationScores` for a translator. A translator
     takes two files aligned line by line, `source` and `target`, or a table with both columns. A masked language
     model predicts tokens that are masked at random, the same ones each time.
@@ -124,16 +158,11 @@ def evaluate(
             return _evaluate_pairs(run, line_pairs(Path(source), Path(target)), f"{source} and {target}", decoding)
         assert file is not None
         return _evaluate_pairs(run, column_pairs(Path(file), source_column, target_column), str(file), decoding)
-    if backend != "torch":
-        raise UserError(f"{run.path} is a {objective} run; --backend is for translators")
-    if int8 and objective != "classify":
-        raise UserError(f"{run.path} is a {objective} run; --int8 is for classifiers and translators")
-    if source is not None or target is not None:
-        raise UserError(f"{run.path} is a {objective} run, no translator; give it one FILE")
     if file is None:
         raise UserError("nothing to score the run on; give a FILE")
     if objective == "classify":
-        return _evaluate_classes(run, labelled(Path(file), text_column, label_column), file, int8)
+        named = {"text_column": text_column, "label_column": label_column}
+        return _evaluate_labels(run, file, own_columns(run, named), int8)
     if objective == "body":
         raise UserError(f"{run.path} has no head that could be scored; fine-tune it with `greffon finetune {run.path}`")
     if objective == "contrastive":
@@ -147,35 +176,27 @@ def _warn_of_overlap(run: Run, examples: Sequence[Labelled], file: str | Path) -
         learnt = load_splits(run.recipe.data).train
     except UserError:
         return
-    shared = overlap([example.text for example in learnt], [example.text for example in examples])
+    shared = overlap([example.whole for example in learnt], [example.whole for example in examples])
     if shared:
         warnings.warn(
             f"{len(shared):,} of the {len(examples):,} texts in {file} are among those that {run.path} was trained on: "
             "its accuracy there is flattered",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
-def _evaluate_classes(run: Run, examples: Sequence[Labelled], file: str | Path, int8: bool) -> ClassScores:
-    labels = run.recipe.labels
-    for example in examples:
-        if example.label not in labels:
-            raise UserError(
-                f"{file}:{example.line}: the run does not know the label {example.label!r}"
-                f"{did_you_mean(example.label, labels)}"
-            )
+def _evaluate_labels(run: Run, file: str | Path, data: Data, int8: bool) -> TaskScores:
+    examples = read_examples(Path(file), data)
+    recipe = run.recipe
+    if (recipe.answer == "regression") != (examples[0].score is not None):
+        has = "labels" if recipe.answer == "regression" else "scores"
+        raise UserError(
+            f"{file} has {has} of pairs, which {run.path} did not learn; give a file like its training file"
+        )
+    if findings := unknown_labels(recipe, examples, file):
+        raise UserError(findings)
     _warn_of_overlap(run, examples, file)
-    gold = [example.label for example in examples]
-    found = [labels[i] for i in probabilities(run, examples, int8=int8).argmax(axis=1)]
-    right = sum(a == b for a, b in zip(gold, found, strict=True))
-    return ClassScores(
-        accuracy=right / len(gold),
-        interval=wilson_interval(right, len(gold)),
-        macro_f1=macro_f1(gold, found, labels),
-        n=len(gold),
-        labels=labels,
-        confusion=confusion(gold, found, labels),
-    )
+    return measure_of(recipe).scores(recipe, run.scores, examples, outputs(run, examples, int8=int8))
 
 
 def _evaluate_text(run: Run, file: str | Path, text_column: str) -> LanguageScores:

@@ -6,6 +6,7 @@ from pathlib import Path
 from greffon.core.errors import UserError, did_you_mean
 from greffon.inference.ctranslate2 import export_ctranslate2
 from greffon.runs.export_dir import refuse_old
+from greffon.runs.gguf import to_gguf
 from greffon.runs.huggingface.export import to_huggingface
 from greffon.runs.huggingface.onnx import to_onnx
 from greffon.runs.run import Run
@@ -13,6 +14,7 @@ from greffon.runs.run import Run
 TARGETS: dict[str, Callable[..., Path]] = {
     "huggingface": to_huggingface,
     "onnx": to_onnx,
+    "gguf": to_gguf,
     "ctranslate2": export_ctranslate2,
 }
 
@@ -22,12 +24,13 @@ def export(
 ) -> Path:
     """Write a run in the format of another library: `export("runs/body", to="huggingface", out="body-hf")`.
 
-    A translator for CTranslate2 can be stored in 8-bit integers: `quantize="int8"`.
+    A translator for CTranslate2 can be stored in 8-bit integers, `quantize="int8"`, and a causal run for llama.cpp
+    (gguf) in 16-bit numbers or 8-bit integers: `quantize="f16"`, `quantize="q8_0"`.
     """
     if to not in TARGETS:
         raise UserError(f"cannot export to {to!r}{did_you_mean(to, TARGETS)}")
-    if quantize is not None and to != "ctranslate2":
-        raise UserError(f"only an export to ctranslate2 is quantized; leave out --quantize {quantize}")
+    if quantize is not None and to not in ("ctranslate2", "gguf"):
+        raise UserError(f"only exports to ctranslate2 and gguf are quantized; leave out --quantize {quantize}")
     out = Path(out)
     refuse_old(out, force)
     how = {} if quantize is None else {"quantize": quantize}

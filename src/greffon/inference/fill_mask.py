@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, out_of_range
 from greffon.core.json_results import JsonResult
 from greffon.inference.generate import Candidate
 from greffon.inference.loading import load
@@ -33,7 +33,7 @@ def fill(run: str | Path | Run, text: str, *, top_k: int = 5) -> list[Mask]:
     model, tokenizer = load(run), run.tokenizer
     choices = len(tokenizer.ordinary)
     if not 1 <= top_k <= choices:
-        raise UserError(f"top_k is {top_k}; choose a number from 1 to {choices:,}")
+        raise out_of_range("top_k", top_k, f"choose a number from 1 to {choices:,}")
     ids = [tokenizer.cls, *tokenizer.encode_masked(text), tokenizer.sep]
     context = run.recipe.shape.context
     if len(ids) > context:
@@ -41,7 +41,7 @@ def fill(run: str | Path | Run, text: str, *, top_k: int = 5) -> list[Mask]:
     row = torch.tensor([ids])
     ordinary = torch.from_numpy(tokenizer.ordinary)
     with torch.no_grad():
-        logits = model(row)[row == tokenizer.mask][:, ordinary]  # (masks, ordinary tokens)
+        logits = model(row.to(model.device)).cpu()[row == tokenizer.mask][:, ordinary]  # (masks, ordinary tokens)
     likeliest = logits.softmax(dim=-1).topk(top_k)
     return [
         Mask(

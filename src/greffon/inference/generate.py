@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from greffon.core.errors import UserError
+from greffon.core.conflicts import Idle, Values, beside, refuses
+from greffon.core.errors import UserError, out_of_range
 from greffon.core.json_results import JsonResult
 from greffon.inference.loading import load
 from greffon.inference.sampling import Draw, Sampling, generate_tokens
@@ -22,6 +23,20 @@ class Generation(JsonResult):
     seed: int
 
 
+def _greedy(values: Values) -> str | None:
+    why = "the most probable token is always taken"
+    return beside("temperature", 0, why)(values) or beside("top_k", 1, why)(values)
+
+
+SAMPLING_RULES = (
+    Idle(("top_k",), beside("temperature", 0, "the most probable token is always taken")),
+    Idle(("temperature",), beside("top_k", 1, "the most probable token is always taken")),
+    Idle(("top_p",), lambda values: _greedy(values) if values["top_p"] != 1 else None),
+)
+"""Rules of everything that generates. A seed always has an effect: the same text again is what it promises."""
+
+
+@refuses(*SAMPLING_RULES)
 def generate(
     run: str | Path | Run,
     prompt: str,
@@ -33,11 +48,10 @@ def generate(
     seed: int = 0,
 ) -> Generation:
     """Continue a prompt: `greffon.generate("runs/body", "Bonjour les").text`. The same seed gives the same text."""
-    return generate_many(
-        run, [prompt], max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
-    )[0]
+    return _continued(run, [prompt], max_new_tokens, Sampling(temperature, top_k, top_p), seed)[0]
 
 
+@refuses(*SAMPLING_RULES)
 def generate_many(
     run: str | Path | Run,
     prompts: Sequence[str],
@@ -49,9 +63,15 @@ def generate_many(
     seed: int = 0,
 ) -> list[Generation]:
     """Continue several prompts in one batch; each gets the same continuation as alone."""
+    return _continued(run, prompts, max_new_tokens, Sampling(temperature, top_k, top_p), seed)
+
+
+def _continued(
+    run: str | Path | Run, prompts: Sequence[str], max_new_tokens: int, sampling: Sampling, seed: int
+) -> list[Generation]:
     run = Run.open(run)
     tokenizer = run.tokenizer
-    steps = [draw.tokens for draw in _draws(run, prompts, max_new_tokens, Sampling(temperature, top_k, top_p), seed)]
+    steps = [draw.tokens for draw in _draws(run, prompts, max_new_tokens, sampling, seed)]
     generations = []
     for row, prompt in enumerate(prompts):
         drawn = list(itertools.takewhile(lambda token: token != tokenizer.end, (step[row] for step in steps)))
@@ -64,9 +84,9 @@ def _draws(run: Run, prompts: Sequence[str], max_new_tokens: int, sampling: Samp
     if run.recipe.objective != "causal":
         raise UserError(f"{run.path} is a {run.recipe.objective} run and cannot generate; give a causal one")
     if max_new_tokens < 1:
-        raise UserError(f"max_new_tokens is {max_new_tokens}; choose 1 or more")
+        raise out_of_range("max_new_tokens", max_new_tokens, "choose 1 or more")
     if not 0 <= seed < 2**63:
-        raise UserError(f"seed is {seed}; choose a number from 0 up to 2^63")
+        raise out_of_range("seed", seed, "choose a number from 0 up to 2^63")
     model, tokenizer = load(run, prepacked=True), run.tokenizer
     start = [tokenizer.start]
     starts = [(start * tokenizer.starts + tokenizer.encode(prompt)) or start for prompt in prompts]
@@ -109,6 +129,7 @@ class Written(JsonResult):
     """Whether it is the end-of-text token, which adds nothing to the text."""
 
 
+@refuses(*SAMPLING_RULES)
 def stream(
     run: str | Path | Run,
     prompt: str,
@@ -129,7 +150,7 @@ def stream(
     tokenizer = run.tokenizer
     choices = len(tokenizer.ordinary) + 1
     if not 0 <= alternatives <= choices:
-        raise UserError(f"alternatives is {alternatives}; choose a number from 0 to {choices:,}")
+        raise out_of_range("alternatives", alternatives, f"choose a number from 0 to {choices:,}")
     draws = _draws(run, [prompt], max_new_tokens, Sampling(temperature, top_k, top_p), seed)
     return _written(run, draws, max_new_tokens, alternatives)
 

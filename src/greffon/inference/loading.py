@@ -3,16 +3,21 @@
 from functools import lru_cache
 from pathlib import Path
 
+import torch
+
+from greffon.core.device import asked_device
 from greffon.core.errors import UserError
 from greffon.core.machine import keep_memory
 from greffon.nn.model import Model
 from greffon.nn.quantize import can_quantize_int8
+from greffon.runs.folding import fold_temperature
 from greffon.runs.run import Run
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, changed: int, prepacked: bool, int8: bool) -> Model:
-    model = Run.open(path).load_model()
+def _load(path: Path, changed: int, prepacked: bool, int8: bool, device: torch.device) -> Model:
+    run = Run.open(path)
+    model = fold_temperature(run.load_model(), run.scores).to(device)
     if prepacked:
         model.prepack()
     if int8:
@@ -26,9 +31,12 @@ def load(run: Run, *, prepacked: bool = False, int8: bool = False) -> Model:
     `prepacked` stores the weights of linear layers in the form that is fastest for generation token by token;
     `int8` quantizes them to 8-bit integers.
     """
+    device = asked_device()
+    if int8 and device.type != "cpu":
+        raise UserError("8-bit integers are computed on the CPU; leave out --int8 or --device")
     if int8 and not can_quantize_int8():
         raise UserError("PyTorch cannot compute in 8-bit integers on this machine; leave out --int8")
     keep_memory()
     file = run.path / "model.safetensors"
     changed = file.stat().st_mtime_ns if file.is_file() else 0
-    return _load(run.path.resolve(), changed, prepacked, int8) if changed else run.load_model()
+    return _load(run.path.resolve(), changed, prepacked, int8, device) if changed else run.load_model()

@@ -10,9 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from greffon.core.config import Recipe
-from greffon.core.errors import UserError
+from greffon.core.conflicts import Idle, Values, refuses
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.json_results import JsonResult
 from greffon.core.rng import generator
+from greffon.data.corpora import reason_without_columns
 from greffon.data.token_store import open_store
 from greffon.inference.loading import load
 from greffon.nn.model import Model
@@ -43,6 +45,16 @@ class PositionLoss(JsonResult):
     """Whether only the trained length was scored, because learned positions end there."""
 
 
+def _text_column_reason(values: Values) -> str | None:
+    file = values["file"]
+    return f"without {setting('file')}; leave it out" if file is None else reason_without_columns([file])
+
+
+COLUMN_RULES = (Idle(("text_column",), _text_column_reason),)
+"""Rules of what reads an optional file of texts."""
+
+
+@refuses(*COLUMN_RULES)
 def loss_by_position(
     run: str | Path | Run,
     file: str | Path | None = None,
@@ -64,7 +76,7 @@ def loss_by_position(
     trained = recipe.shape.context
     for name, value, most in (("times", times, 64), ("texts", texts, 100_000), ("stretches", stretches, trained)):
         if not 1 <= value <= most:
-            raise UserError(f"{name} is {value}; choose from 1 to {most:,}")
+            raise out_of_range(name, value, f"choose from 1 to {most:,}")
     documents = _documents(run, file, text_column, times * trained + 1, texts)
     stopped = recipe.shape.positions == "learned" and times > 1
     length = trained if stopped else times * trained
@@ -110,7 +122,8 @@ def _sums(
     size = max(1, _BATCH_TOKENS // length)
     for first in range(0, len(rows), size):
         batch = task.batch([row.astype(np.int64) for row in rows[first : first + size]], generator(0, "far", first))
-        logits = model(batch.tokens, batch.document_ids, batch.positions)
+        moved = batch.to(model.device)
+        logits = model(moved.tokens, moved.document_ids, moved.positions).cpu()
         losses = F.cross_entropy(logits.mT, batch.targets, reduction="none", ignore_index=IGNORE)
         targets = batch.targets.numpy()
         nats += losses.double().sum(dim=0).numpy()

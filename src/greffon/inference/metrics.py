@@ -50,11 +50,20 @@ def accuracy_interval(correct: Correct, seed: int = 0, resamples: int = 2000) ->
 
 
 def paired_difference(
-    a: Correct, b: Correct, seed: int = 0, resamples: int = 2000, permutations: int = 10_000
+    a: Correct,
+    b: Correct,
+    seed: int = 0,
+    resamples: int = 2000,
+    permutations: int = 10_000,
+    *,
+    paired_rows: bool = False,
 ) -> Difference:
-    """Compare the accuracies of two arms on the same texts; the numbers of seeds may differ."""
+    """Compare the accuracies of two arms on the same texts; the numbers of seeds may differ.
+
+    With `paired_rows` the n-th rows of both belong together (they had the same labels), and are resampled together.
+    """
     rng = np.random.default_rng(seed)
-    means_a, means_b = _two_way_bootstrap([a, b], rng, resamples)
+    means_a, means_b = _two_way_bootstrap([a, b], rng, resamples, paired_rows)
     return Difference(
         mean=float(a.mean() - b.mean()),
         interval=_percentiles(means_a - means_b),
@@ -63,9 +72,9 @@ def paired_difference(
 
 
 def _two_way_bootstrap(
-    arms: Sequence[Correct], rng: np.random.Generator, resamples: int
+    arms: Sequence[Correct], rng: np.random.Generator, resamples: int, paired_rows: bool = False
 ) -> list[npt.NDArray[np.float64]]:
-    """Return each arm's resampled means; texts are drawn once for all arms (paired), seeds for each arm separately."""
+    """Return each arm's resampled means; texts are drawn once for all arms, seeds for each arm or once, too."""
     texts = arms[0].shape[1]
     assert texts > 0, "no test texts"
     assert all(arm.ndim == 2 and arm.shape[0] > 0 and arm.shape[1] == texts for arm in arms)
@@ -73,12 +82,14 @@ def _two_way_bootstrap(
     # the same bootstrap at a cost that hardly grows with the number of texts.
     columns, counts = np.unique(np.vstack(arms), axis=1, return_counts=True)  # (all seeds, K), (K,)
     text_weights = rng.multinomial(texts, counts / texts, size=resamples) / texts  # (R, K)
-    means = []
+    means: list[npt.NDArray[np.float64]] = []
     first = 0
+    assert not paired_rows or len({len(arm) for arm in arms}) == 1, "rows that belong together are equally many"
     for arm in arms:
         seeds = arm.shape[0]
         by_seed = text_weights @ columns[first : first + seeds].T  # (R, S)
-        seed_weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
+        if not (paired_rows and means):
+            seed_weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
         means.append((by_seed * seed_weights).sum(axis=1))
         first += seeds
     return means

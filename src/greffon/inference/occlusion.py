@@ -1,6 +1,6 @@
 """Influence of each word on a classification, by leaving it out: `greffon.occlude`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ class WordInfluence(JsonResult):
 class Occlusion(JsonResult):
     """A text, its label and probabilities, and the influence of each word on that label.
 
-    The words together are the text up to the context of the run; `unread` is the rest.
+    The words together are the text, for a run that truncates long texts up to its context; `unread` is the rest.
     """
 
     text: str
@@ -50,14 +50,24 @@ def occlude(run: str | Path | Run, text: str, *, label: str | None = None) -> Oc
         raise UserError(f"{run.path} does not know the label {label!r}{did_you_mean(label, labels)}")
     prepared, tokenizer = LabelledTexts(run.recipe, run.tokenizer), run.tokenizer
     ids = np.array(tokenizer.encode(text), dtype=np.int64)
-    read, unread = ids[: prepared.room], ids[prepared.room :]
+    parts = prepared.parts(ids)
+    read = np.concatenate(parts)
+    unread = ids[len(read) :]
     begins = np.flatnonzero(Words(tokenizer).begins(read)) if len(read) else np.empty(0, dtype=np.int64)
     words = np.split(read, begins[1:]) if len(read) else []
-    rows = [read, *(np.delete(read, np.arange(at, at + len(word))) for at, word in zip(begins, words, strict=True))]
-    batches, order = prepared.in_order([(prepared.lay_out(row.tolist()), -1) for row in rows])
-    found = class_probabilities(load(run), batches).numpy().astype(np.float64)
-    probabilities = np.empty_like(found)
-    probabilities[order] = found  # (1 + words, classes)
+    whole = prepared.encoded(ids)
+    ends = np.cumsum([len(part) for part in parts])
+    texts = [whole]
+    for at, word in zip(begins, words, strict=True):
+        # The windows stay where they are: only those that the word stands in are computed again.
+        left = [
+            row
+            if end <= at or end - len(part) >= at + len(word)
+            else prepared.lay_out(_without(part, at + len(part) - end, len(word)))
+            for row, part, end in zip(whole.rows, parts, ends, strict=True)
+        ]
+        texts.append(replace(whole, rows=tuple(left)))
+    probabilities = class_probabilities(load(run), prepared.for_scoring(texts)).numpy().astype(np.float64)
     asked = int(probabilities[0].argmax()) if label is None else labels.index(label)
     influences = probabilities[0, asked] - probabilities[1:, asked]
     return Occlusion(
@@ -70,3 +80,8 @@ def occlude(run: str | Path | Run, text: str, *, label: str | None = None) -> Oc
         ],
         tokenizer.text(unread),
     )
+
+
+def _without(part: np.ndarray, first: int, count: int) -> np.ndarray:
+    """Leave out `count` tokens from `first` on, which may be before the part."""
+    return np.delete(part, np.arange(max(0, first), min(len(part), first + count)))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from greffon.core.cancellation import raise_if_cancelled
-from greffon.core.errors import UserError
+from greffon.core.errors import out_of_range
 from greffon.nn.body import Decoder, DecoderCache
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
@@ -28,11 +28,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
-            raise UserError(f"temperature is {self.temperature}; choose 0 (the most probable token) or more")
+            raise out_of_range("temperature", self.temperature, "choose 0 (the most probable token) or more")
         if self.top_k < 0:
-            raise UserError(f"top_k is {self.top_k}; choose a number of tokens, or 0 for all")
+            raise out_of_range("top_k", self.top_k, "choose a number of tokens, or 0 for all")
         if not 0 < self.top_p <= 1:
-            raise UserError(f"top_p is {self.top_p}; choose a share above 0 and up to 1")
+            raise out_of_range("top_p", self.top_p, "choose a share above 0 and up to 1")
 
 
 COLD = 1e-4
@@ -44,17 +44,17 @@ SEVERAL = 256
 
 def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """Return the candidates and their probabilities, 0 outside top-k and top-p: (B, V) → (B, K) each."""
-    logits, vocabulary = logits / sampling.temperature, logits.shape[-1]
-    if 0 < sampling.top_k < vocabulary:
+    logits, vocab_size = logits / sampling.temperature, logits.shape[-1]
+    if 0 < sampling.top_k < vocab_size:
         best = logits.topk(sampling.top_k)
         tokens, shares = best.indices, best.values.softmax(dim=-1)
     elif sampling.top_p == 1:
-        return torch.arange(vocabulary).expand_as(logits), logits.softmax(dim=-1)
+        return torch.arange(vocab_size).expand_as(logits), logits.softmax(dim=-1)
     else:
         several, shares = SEVERAL, logits.softmax(dim=-1)
         while True:
-            best = shares.topk(min(several, vocabulary))
-            if several >= vocabulary or bool((best.values.sum(dim=-1) >= sampling.top_p).all()):
+            best = shares.topk(min(several, vocab_size))
+            if several >= vocab_size or bool((best.values.sum(dim=-1) >= sampling.top_p).all()):
                 break
             several *= 8
         tokens, shares = best.indices, best.values

@@ -13,12 +13,8 @@ from greffon.inference.beam import Search, Vocabulary, search_all
 from greffon.inference.bleu import bleu
 from greffon.nn.model import Model
 from greffon.objectives.batch import AuxiliaryLoss, Batch
-from greffon.objectives.classify import class_probabilities
-from greffon.objectives.contrastive import Contrastive
+from greffon.objectives.contrastive import NAMES, Contrastive
 from greffon.objectives.protocol import Objective
-
-MIN_PROBABILITY = 1e-12
-"""Lower bound of a probability in a loss: one that is 0 in fp32 would make the mean over all texts infinite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,16 +31,19 @@ class BatchLoss:
 
 @torch.no_grad()
 def held_out_contrast(model: Model, objective: Contrastive, batches: Sequence[Batch]) -> dict[str, float]:
-    """Return the mean loss of a view, and the share of views whose partner is the nearest of its batch."""
+    """Return the mean losses of a view, their sum, and the share of views whose partner is the nearest of its batch."""
     device = next(model.parameters()).device
     model.eval()
-    nats, found, count = 0.0, 0, 0
+    contrast, words, found, count = 0.0, 0.0, 0, 0
     for batch in batches:
         moved = batch.to(device)
-        vectors = objective.vectors(model, moved)
-        nats += objective.losses(vectors, moved.targets).sum().item()
-        found, count = found + objective.found(vectors, moved.targets), count + batch.count
-    return {"loss": nats / count, "accuracy": found / count}
+        pooled = objective.pooled(model, moved)
+        vectors = objective.project(model, pooled)
+        contrast += objective.losses(vectors, moved.targets).sum().item()
+        words += objective.word_losses(model, pooled, moved).sum().item()
+        found, count = found + objective.found(vectors), count + batch.count
+    means = dict(zip(NAMES, (contrast / count, words / count), strict=True))
+    return {"loss": sum(means.values()), **means, "accuracy": found / count}
 
 
 @torch.no_grad()
@@ -90,19 +89,10 @@ def loss_interval(losses: Sequence[BatchLoss], seed: int = 0, resamples: int = 1
     return float(low), float(high)
 
 
-def held_out_accuracy(model: Model, batches: Sequence[Batch]) -> dict[str, float]:
-    """Return the accuracy and the mean loss of a classifier."""
-    probabilities = class_probabilities(model, batches)
-    targets = torch.cat([batch.targets for batch in batches])
-    right = (probabilities.argmax(dim=-1) == targets).double().mean().item()
-    loss = torch.nn.functional.nll_loss(probabilities.clamp(min=MIN_PROBABILITY).log(), targets.clamp(min=0)).item()
-    return {"accuracy": right, "loss": loss}
-
-
-def translation_vocabulary(tokenizer: Tokenizer, vocabulary: int) -> Vocabulary:
+def translation_vocabulary(tokenizer: Tokenizer, vocab_size: int) -> Vocabulary:
     """Collect the ids that a search must know; it never writes ids without a token, or special ones but the end."""
     roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
-    roles |= {*range(tokenizer.size, vocabulary)}
+    roles |= {*range(tokenizer.size, vocab_size)}
     return Vocabulary(tokenizer.pad, tokenizer.start, tokenizer.end, tuple(sorted(roles)))
 
 

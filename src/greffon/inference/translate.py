@@ -9,10 +9,10 @@ from typing import get_args
 import numpy as np
 
 from greffon.core.config import Backend
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError, did_you_mean, out_of_range
 from greffon.core.json_results import JsonResult
 from greffon.data.corpora import texts_of
-from greffon.data.readers import SUFFIXES, lines, suffix_of
+from greffon.data.readers import has_columns, lines
 from greffon.inference.beam import Hypothesis, Search, search_all
 from greffon.inference.ctranslate2 import search_ctranslate2
 from greffon.inference.loading import load
@@ -79,7 +79,7 @@ def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding
     """Return the `n_best` translations of each sentence: what all functions that translate call."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     if not 1 <= n_best <= decoding.search.beam_size:
-        raise UserError(f"n_best is {n_best}; choose from 1 to beam_size, {decoding.search.beam_size}")
+        raise out_of_range("n_best", n_best, f"choose from 1 to beam_size, {decoding.search.beam_size}")
     tokenizer, context = run.tokenizer, run.recipe.shape.context
     sources = [np.array(ids) for ids in tokenizer.encode_many(texts)]
     _warn_of_truncation([len(source) for source in sources], context)
@@ -124,6 +124,6 @@ def _warn_of_truncation(lengths: Sequence[int], context: int) -> None:
 def sentences(file: str | Path, text_column: str = "source") -> list[str]:
     """Read sentences to translate: the lines of a text file, empty ones included, or a column of a table."""
     file = Path(file)
-    if file.name.endswith(SUFFIXES) and suffix_of(file) != ".txt":
+    if has_columns(file):
         return texts_of(file, text_column)
     return [line for _, line in lines(file)]

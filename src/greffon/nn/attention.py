@@ -8,8 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from greffon.core.config import Shape
 from greffon.nn.masks import square
 from greffon.nn.positions import rotate
+from greffon.nn.rms_norm import RMSNorm
 
 _seen: ContextVar["dict[Attention, Tensor] | None"] = ContextVar("seen", default=None)
 
@@ -26,7 +28,7 @@ def watching() -> Iterator["dict[Attention, Tensor]"]:
 
 
 class KVCache:
-    """The keys and values of one layer, filled from the left in place: (B, H, length, D) each."""
+    """The keys and values of one layer, filled from the left in place: (B, H, length, D) each, H shared heads."""
 
     def __init__(self, rows: int, heads: int, length: int, head_width: int, device: torch.device) -> None:
         self.keys = torch.zeros(rows, heads, length, head_width, device=device)
@@ -59,40 +61,50 @@ class KVCache:
 class Attention(nn.Module):
     """softmax(QKᵀ / √D) V in several heads, with four linear layers.
 
-    `queries`, `keys_values` and `read` are separate methods, so that a decoder can keep keys and values from one
-    token to the next.
+    A group of query heads can share one head of keys and values. `queries`, `keys_values` and `read` are separate
+    methods, so that a decoder can keep keys and values from one token to the next.
     """
 
-    def __init__(self, hidden_size: int, heads: int, *, bias: bool) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.heads = heads
-        self.query = nn.Linear(hidden_size, hidden_size, bias=bias)
-        self.key = nn.Linear(hidden_size, hidden_size, bias=bias)
-        self.value = nn.Linear(hidden_size, hidden_size, bias=bias)
-        self.out = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.sharing = shape.heads // shape.groups
+        self.head_width = shape.head_width
+        wide, narrow, bias = shape.heads * self.head_width, shape.groups * self.head_width, shape.bias or shape.qkv_bias
+        self.query = nn.Linear(shape.hidden_size, wide, bias=bias)
+        self.key = nn.Linear(shape.hidden_size, narrow, bias=bias)
+        self.value = nn.Linear(shape.hidden_size, narrow, bias=bias)
+        self.out = nn.Linear(wide, shape.hidden_size, bias=shape.bias)
+        self.query_norm = RMSNorm(self.head_width, eps=shape.norm_epsilon) if shape.qk_norm else None
+        self.key_norm = RMSNorm(self.head_width, eps=shape.norm_epsilon) if shape.qk_norm else None
 
     def split(self, x: Tensor) -> Tensor:
-        """Split the features into heads: (B, T, W) → (B, H, T, D)."""
+        """Split the features into heads: (B, T, H × D) → (B, H, T, D)."""
         rows, length, _ = x.shape
-        return x.view(rows, length, self.heads, -1).transpose(1, 2)
+        return x.view(rows, length, -1, self.head_width).transpose(1, 2)
 
     def queries(self, x: Tensor, rotation: Tensor | None) -> Tensor:
         """Return the queries: (B, H, T, D)."""
         queries = self.split(self.query(x))
+        if self.query_norm is not None:
+            queries = self.query_norm(queries)
         return queries if rotation is None else rotate(queries, rotation)
 
     def keys_values(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the keys and the values: (B, H, T, D) each."""
+        """Return the keys and the values: (B, G, T, D) each, one head for each group of query heads."""
         keys = self.split(self.key(x))
+        if self.key_norm is not None:
+            keys = self.key_norm(keys)
         return keys if rotation is None else rotate(keys, rotation), self.split(self.value(x))
 
     def read(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """Return the attention output; `causal` stands for the square mask, which then need not be given."""
+        if self.sharing > 1:  # (B, G, S, D) → (B, H, S, D)
+            keys, values = (part.repeat_interleave(self.sharing, dim=1) for part in (keys, values))
         if (seen := _seen.get()) is not None:
             seen[self] = self.weights(queries, keys, square(queries.shape[2], device=keys.device) if causal else mask)
         # No dropout on the weights: it would rule out the fused kernel, and halve the speed on CPUs.
         mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=causal)
-        mixed = mixed.transpose(1, 2).flatten(2)  # (B, H, T, D) → (B, T, W)
+        mixed = mixed.transpose(1, 2).flatten(2)  # (B, H, T, D) → (B, T, H × D)
         out: Tensor = self.out(mixed)
         return out
 
@@ -110,10 +122,10 @@ class Attention(nn.Module):
         rotation: Tensor | None,
         *,
         causal: bool = False,
-        memory: KVCache | None = None,
+        cache: KVCache | None = None,
     ) -> Tensor:
         """Attend from x to itself, and to the cache."""
         keys, values = self.keys_values(x, rotation)
-        if memory is not None:
-            keys, values = memory.append(keys, values)
+        if cache is not None:
+            keys, values = cache.append(keys, values)
         return self.read(self.queries(x, rotation), keys, values, mask, causal)

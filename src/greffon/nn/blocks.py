@@ -5,9 +5,10 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from greffon.core.config import Shape
+from greffon.core.config import GATED, Shape
 from greffon.nn.attention import Attention, KVCache
 from greffon.nn.dropout import Dropout
+from greffon.nn.rms_norm import RMSNorm
 
 
 def squared_relu(x: Tensor) -> Tensor:
@@ -27,6 +28,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu-tanh": tanh_gelu,
     "silu": F.silu,
     "swiglu": F.silu,
+    "geglu": F.gelu,
 }
 
 
@@ -34,7 +36,7 @@ def make_norm(shape: Shape) -> nn.Module:
     """Build the normalisation that a shape names."""
     if shape.norm == "layer":
         return nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon, bias=shape.bias)
-    return nn.RMSNorm(shape.hidden_size, eps=shape.norm_epsilon)
+    return RMSNorm(shape.hidden_size, eps=shape.norm_epsilon)
 
 
 def embedding_norm(shape: Shape) -> nn.Module:
@@ -48,14 +50,14 @@ def final_norm(shape: Shape) -> nn.Module:
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with an activation between them; in SwiGLU a third one gates the first."""
+    """Two linear layers with an activation between them; in SwiGLU and GeGLU a third one gates the first."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.up = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=shape.bias)
         self.gate = (
             nn.Linear(shape.hidden_size, shape.intermediate_size, bias=shape.bias)
-            if shape.activation == "swiglu"
+            if shape.activation in GATED
             else None
         )
         self.down = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=shape.bias)
@@ -72,11 +74,13 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Attention and feed-forward with residual connections; the norm is before each (pre) or after (post)."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, layer: int = 0) -> None:
         super().__init__()
         self.post_norm = shape.norm_place == "post"
-        self.attention = Attention(shape.hidden_size, shape.heads, bias=shape.bias)
-        self.attention_norm = make_norm(shape)
+        self.parallel = shape.parallel_residual
+        self.local = shape.is_local(layer)
+        self.attention = Attention(shape)
+        self.attention_norm = make_norm(shape) if layer or shape.first_norm else nn.Identity()
         self.feed_forward = FeedForward(shape)
         self.feed_forward_norm = make_norm(shape)
         self.dropout = Dropout(shape.dropout)
@@ -96,12 +100,12 @@ class Block(nn.Module):
         return [self.attention.out, self.feed_forward.down]
 
     def attend(
-        self, x: Tensor, mask: Tensor | None, rotation: Tensor | None, causal: bool, memory: KVCache | None
+        self, x: Tensor, mask: Tensor | None, rotation: Tensor | None, causal: bool, cache: KVCache | None
     ) -> Tensor:
         """Do the self-attention sublayer."""
 
         def read(states: Tensor) -> Tensor:
-            mixed: Tensor = self.attention(states, mask, rotation, causal=causal, memory=memory)
+            mixed: Tensor = self.attention(states, mask, rotation, causal=causal, cache=cache)
             return mixed
 
         return self.add_residual(x, self.attention_norm, read)
@@ -113,11 +117,14 @@ class Block(nn.Module):
         rotation: Tensor | None,
         *,
         causal: bool,
-        memory: KVCache | None = None,
+        cache: KVCache | None = None,
     ) -> Tensor:
         """Map hidden states (B, T, W) to hidden states."""
-        x = self.attend(x, mask, rotation, causal, memory)
-        return self.add_residual(x, self.feed_forward_norm, self.feed_forward)
+        attended = self.attend(x, mask, rotation, causal, cache)
+        if self.parallel:
+            added: Tensor = self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+            return attended + added
+        return self.add_residual(attended, self.feed_forward_norm, self.feed_forward)
 
 
 class CrossBlock(Block):
@@ -127,9 +134,9 @@ class CrossBlock(Block):
     therefore be the queries of one row.
     """
 
-    def __init__(self, shape: Shape) -> None:
-        super().__init__(shape)
-        self.cross = Attention(shape.hidden_size, shape.heads, bias=shape.bias)
+    def __init__(self, shape: Shape, layer: int = 0) -> None:
+        super().__init__(shape, layer)
+        self.cross = Attention(shape)
         self.cross_norm = make_norm(shape)
 
     @property

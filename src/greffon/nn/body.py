@@ -1,6 +1,7 @@
 """Bodies: token ids in, hidden states out. They know nothing of tasks, labels or text."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +10,11 @@ from greffon.core.config import Shape
 from greffon.nn.attention import KVCache
 from greffon.nn.blocks import Block, embedding_norm, final_norm
 from greffon.nn.dropout import Dropout
-from greffon.nn.masks import PADDING, attention_mask, right_padded, square
-from greffon.nn.positions import make_positions
+from greffon.nn.masks import PADDING, attention_mask, right_padded, square, window
+from greffon.nn.positions import make_local_positions, make_positions
+
+Reach = tuple[Tensor | None, bool, Tensor | None]
+"""What a layer may attend to, and how it turns: a mask, whether the square mask stands for it, and a rotation."""
 
 
 class DecoderCache:
@@ -60,9 +64,10 @@ class Body(nn.Module):
         self.embedding = nn.Embedding(vocab_size, shape.hidden_size)
         self.segments = nn.Embedding(shape.segments, shape.hidden_size) if shape.segments else None
         self.positions = make_positions(shape)
+        self.local_positions = make_local_positions(shape)
         self.embedding_norm = embedding_norm(shape)
         self.dropout = Dropout(shape.dropout)
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(Block(shape, layer) for layer in range(shape.layers))
         self.norm = final_norm(shape)
         self.apply(lambda module: initialise(module, shape.tie_embeddings or not shape.scale_embeddings))
         quiet_residuals(self.blocks)
@@ -108,11 +113,30 @@ class Body(nn.Module):
         if document_ids is not None and not (self.causal and right_padded(document_ids)):
             mask = attention_mask(document_ids, document_ids, causal=self.causal)
         x = self.embed(tokens, positions, segments, perturbation)
-        rotation = self.positions.rotation(positions)
-        for block in self.blocks:
-            x = block(x, mask, rotation, causal=self.causal and mask is None)
+        return self.read(x, positions, mask, self.causal and mask is None)
+
+    def read(
+        self, x: Tensor, positions: Tensor, mask: Tensor | None, causal: bool, layers: Sequence[KVCache] | None = None
+    ) -> Tensor:
+        """Pass embeddings (B, T, W) through the blocks; `causal` stands for the square mask, `layers` for the past."""
+        every = (mask, causal, self.positions.rotation(positions))
+        near = self._near(x.shape[1], positions, every, layers)
+        for i, block in enumerate(self.blocks):
+            seen, square_only, rotation = near if self.shape.is_local(i) else every
+            x = block(x, seen, rotation, causal=square_only, cache=None if layers is None else layers[i])
         out: Tensor = self.norm(x)
         return out
+
+    def _near(self, queries: int, positions: Tensor, every: Reach, layers: Sequence[KVCache] | None) -> Reach:
+        """Return mask and rotation of the layers with local attention."""
+        mask, _, rotation = every
+        size = self.shape.local_attention
+        if not size:
+            return every
+        keys = queries + (layers[0].filled if layers else 0)
+        near = window(queries, keys, size, causal=self.causal, device=positions.device)
+        turned = rotation if self.local_positions is None else self.local_positions.rotation(positions)
+        return (near if mask is None else mask & near), False, turned
 
 
 class Encoder(Body):
@@ -129,27 +153,21 @@ class Decoder(Body):
     def new_cache(self, rows: int, length: int) -> DecoderCache:
         """Make an empty cache for `length` tokens in each of `rows` rows."""
         device = self.embedding.weight.device
-        head_width = self.hidden_size // self.shape.heads
-        layers = [KVCache(rows, self.shape.heads, length, head_width, device) for _ in self.blocks]
+        layers = [KVCache(rows, self.shape.groups, length, self.shape.head_width, device) for _ in self.blocks]
         return DecoderCache(layers, torch.full((rows, length), PADDING, device=device))
 
     def decode_step(
-        self, tokens: Tensor, memory: DecoderCache, document_ids: Tensor | None, positions: Tensor
+        self, tokens: Tensor, cache: DecoderCache, document_ids: Tensor | None, positions: Tensor
     ) -> Tensor:
         """Compute the hidden states of the next tokens (B, T) after those in the cache, and add them to it.
 
         Without `document_ids` each row is one document, from its first token to its last.
         """
-        start, memory.filled = memory.filled, memory.filled + tokens.shape[1]
+        start, cache.filled = cache.filled, cache.filled + tokens.shape[1]
         mask = None
         if document_ids is not None:
-            memory.document_ids[:, start : memory.filled] = document_ids
-            mask = attention_mask(document_ids, memory.document_ids[:, : memory.filled], causal=self.causal)
+            cache.document_ids[:, start : cache.filled] = document_ids
+            mask = attention_mask(document_ids, cache.document_ids[:, : cache.filled], causal=self.causal)
         elif tokens.shape[1] > 1:
-            mask = square(tokens.shape[1], memory.filled, device=tokens.device)
-        x = self.embed(tokens, positions)
-        rotation = self.positions.rotation(positions)
-        for block, layer in zip(self.blocks, memory.layers, strict=True):
-            x = block(x, mask, rotation, causal=False, memory=layer)
-        out: Tensor = self.norm(x)
-        return out
+            mask = square(tokens.shape[1], cache.filled, device=tokens.device)
+        return self.read(self.embed(tokens, positions), positions, mask, False, cache.layers)

@@ -8,15 +8,15 @@ from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import (
     ClassHead,
-    GistHead,
+    ContrastHead,
     MaskedHead,
     NoHead,
     PairHead,
-    ProjectionHead,
     Transform,
     VocabularyHead,
 )
 from greffon.nn.model import Model
+from greffon.nn.task_heads import TokenHead, TowersHead
 
 BODIES: dict[str, type[Body]] = {"decoder": Decoder, "encoder": Encoder}
 
@@ -27,7 +27,7 @@ def vocabulary_head(body: Body | EncoderDecoder, recipe: Recipe) -> VocabularyHe
     return VocabularyHead(
         body.hidden_size,
         recipe.vocab_size,
-        bias=shape.head_bias if shape.tie_embeddings else shape.bias,
+        bias=shape.head_bias if shape.tie_embeddings else shape.bias and shape.untied_head_bias,
         tied=body.embedding if shape.tie_embeddings else None,
         transform=Transform(shape) if shape.head_transform else None,
     )
@@ -38,27 +38,19 @@ def language_model(recipe: Recipe) -> Model:
     body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
     head, masking = vocabulary_head(body, recipe), recipe.masking
     if masking is not None and masking.next_sentence:
-        return Model(body, MaskedHead(head, pair=PairHead(body.hidden_size)))
-    if masking is not None and masking.gist:
-        return Model(body, MaskedHead(head, gist=GistHead(body.hidden_size, recipe.vocab_size)))
+        return Model(body, MaskedHead(head, PairHead(body.hidden_size)))
     return Model(body, head)
 
 
 def classifier(recipe: Recipe) -> Model:
-    """Build a body with a class head."""
+    """Build a body with the head of its task."""
     assert recipe.graft is not None
     body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
-    graft = recipe.graft
-    head = ClassHead(
-        body.hidden_size,
-        len(recipe.labels),
-        pooling=graft.pooling,
-        concat_embeddings=graft.concat_embeddings,
-        dropout=graft.head_dropout,
-        pooler_activation=graft.pooler_activation,
-        bias=graft.class_bias,
-    )
-    return Model(body, head)
+    if recipe.task == "tokens":
+        return Model(body, TokenHead(body.hidden_size, recipe.outputs, recipe.graft, recipe.shape.norm_epsilon))
+    towers = recipe.task == "pairs" and recipe.graft.pair_reading == "towers"
+    kind = TowersHead if towers else ClassHead
+    return Model(body, kind(body.hidden_size, recipe.outputs, recipe.graft, recipe.shape.norm_epsilon))
 
 
 def translator(recipe: Recipe) -> Model:
@@ -68,9 +60,9 @@ def translator(recipe: Recipe) -> Model:
 
 
 def contrastive(recipe: Recipe) -> Model:
-    """A body with a projection on it."""
+    """Build a body with the head of a contrastive objective."""
     body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
-    return Model(body, ProjectionHead(body.hidden_size))
+    return Model(body, ContrastHead(body.hidden_size, recipe.vocab_size))
 
 
 def bare_body(recipe: Recipe) -> Model:

@@ -57,7 +57,7 @@ class TargetDecoder(nn.Module):
         self.positions = make_positions(shape)
         self.embedding_norm = embedding_norm(shape)
         self.dropout = Dropout(shape.dropout)
-        self.blocks = nn.ModuleList(CrossBlock(shape) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(CrossBlock(shape, layer) for layer in range(shape.layers))
         self.norm = final_norm(shape)
         self.apply(lambda module: initialise(module, shape.tie_embeddings or not shape.scale_embeddings))
         quiet_residuals(self.blocks)
@@ -111,17 +111,16 @@ class EncoderDecoder(nn.Module):
 
     def new_cache(self, source: Source, beams: int, length: int) -> TargetCache:
         """Make an empty cache for `beams` targets of up to `length` tokens for each sentence."""
-        rows, heads = beams * len(source.layers[0][0]), self.shape.heads
-        device = self.embedding.weight.device
-        layers = [KVCache(rows, heads, length, self.hidden_size // heads, device) for _ in self._blocks]
+        rows, shape, device = beams * len(source.layers[0][0]), self.shape, self.embedding.weight.device
+        layers = [KVCache(rows, shape.groups, length, shape.head_width, device) for _ in self._blocks]
         return TargetCache(source, layers)
 
-    def decode_step(self, tokens: Tensor, memory: TargetCache) -> Tensor:
+    def decode_step(self, tokens: Tensor, cache: TargetCache) -> Tensor:
         """Compute the hidden state of the next token of each row (N × beams, 1), and add it to the cache."""
-        x, rotation = self._embed(tokens, memory.filled)
-        memory.filled += 1
-        source = memory.source
-        for block, layer, (keys, values) in zip(self._blocks, memory.layers, source.layers, strict=True):
+        x, rotation = self._embed(tokens, cache.filled)
+        cache.filled += 1
+        source = cache.source
+        for block, layer, (keys, values) in zip(self._blocks, cache.layers, source.layers, strict=True):
             x = block.attend(x, None, rotation, False, layer)
             x = block.read_source(x, keys, values, source.mask)
         out: Tensor = self.decoder.norm(x)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from greffon.core.config import Shape
+from greffon.core.config import Graft, Shape
 from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
 from greffon.nn.quantize import FEW, Fp16Linear, Int8Linear, PrepackedLinear, can_prepack, can_use_fp16
@@ -22,11 +22,14 @@ class Transform(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.inner = nn.Linear(shape.hidden_size, shape.hidden_size)
+        self.inner = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.bias)
         self.activation = ACTIVATIONS[shape.activation]
         self.norm = make_norm(shape)
-        nn.init.normal_(self.inner.weight, std=shape.hidden_size**-0.5)
-        nn.init.zeros_(self.inner.bias)
+        if shape.bias:
+            nn.init.normal_(self.inner.weight, std=shape.hidden_size**-0.5)
+            nn.init.zeros_(self.inner.bias)
+        else:  # ModernBERT's form learns faster when the states reach the vocabulary unmixed (docs/findings.md)
+            nn.init.eye_(self.inner.weight)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Prepare hidden states for the vocabulary."""
@@ -165,28 +168,13 @@ class PairHead(nn.Module):
         return out
 
 
-class GistHead(nn.Module):
-    """Predict the tokens of a text from the mean of its states, by the vocabulary's matrix: (D, W) → (D, V)."""
-
-    def __init__(self, hidden_size: int, vocab_size: int) -> None:
-        super().__init__()
-        self.map = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.bias = nn.Parameter(torch.zeros(vocab_size))
-        nn.init.eye_(self.map.weight)
-
-    def forward(self, means: Tensor, matrix: Tensor) -> Tensor:
-        """Return the logits of every token of the vocabulary, text by text."""
-        return F.linear(self.map(means), matrix, self.bias)
-
-
 class MaskedHead(nn.Module):
-    """The vocabulary head of a masked language model with the head of an auxiliary loss: pairs (BERT), or gist."""
+    """The vocabulary head of a masked language model, with the head of next-sentence prediction (BERT)."""
 
-    def __init__(self, vocabulary: VocabularyHead, pair: PairHead | None = None, gist: GistHead | None = None) -> None:
+    def __init__(self, vocabulary: VocabularyHead, pair: PairHead) -> None:
         super().__init__()
         self.vocabulary = vocabulary
         self.pair = pair
-        self.gist = gist
 
     def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Return the logits of every token of the vocabulary, position by position."""
@@ -201,56 +189,65 @@ class ClassHead(nn.Module):
     others; `cls` the first one, for bidirectional bodies; `mean` and `mean-max` use all tokens. Rows are padded
     on the right, and padding is ignored. With `concat_embeddings`, the model concatenates the token embeddings to
     the hidden states, a short path for what single words say. With `pooler_activation`, a linear layer and an
-    activation follow the pooling, as in BERT's pooler.
+    activation follow the pooling, as in BERT's pooler, and with `pooler_norm` a LayerNorm follows these, as in
+    ModernBERT's head.
     """
 
-    ACTIVATIONS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {"tanh": torch.tanh, "relu": F.relu}
+    ACTIVATIONS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {
+        "tanh": torch.tanh,
+        "relu": F.relu,
+        "gelu": F.gelu,
+        "identity": nn.Identity(),
+    }
 
-    def __init__(
-        self,
-        hidden_size: int,
-        classes: int,
-        *,
-        pooling: str,
-        concat_embeddings: bool = False,
-        dropout: float = 0.0,
-        pooler_activation: str = "none",
-        bias: bool = True,
-    ) -> None:
+    def __init__(self, hidden_size: int, classes: int, graft: Graft, norm_epsilon: float = 1e-5) -> None:
         super().__init__()
-        self.pooling = pooling
-        self.concat_embeddings = concat_embeddings
-        self.dropout = nn.Dropout(dropout)
-        features = hidden_size * (1 + concat_embeddings) * (2 if pooling == "mean-max" else 1)
-        self.out = nn.Linear(features, classes, bias=bias)
+        self.pooling = graft.pooling
+        self.concat_embeddings = graft.concat_embeddings
+        self.dropout = nn.Dropout(graft.head_dropout)
+        features = hidden_size * (1 + graft.concat_embeddings) * (2 if graft.pooling == "mean-max" else 1)
+        self.out = nn.Linear(features, classes, bias=graft.class_bias)
         nn.init.normal_(self.out.weight, std=0.02)
-        if bias:
+        if graft.class_bias:
             nn.init.zeros_(self.out.bias)
-        self.activation = self.ACTIVATIONS.get(pooler_activation)
-        self.inner = None if self.activation is None else nn.Linear(features, features)
+        self.activation = self.ACTIVATIONS.get(graft.pooler_activation)
+        self.inner = None if self.activation is None else nn.Linear(features, features, bias=graft.pooler_bias)
         if self.inner is not None:
             nn.init.normal_(self.inner.weight, std=features**-0.5)
-            nn.init.zeros_(self.inner.bias)
+            if graft.pooler_bias:
+                nn.init.zeros_(self.inner.bias)
+        self.norm = nn.LayerNorm(features, eps=norm_epsilon, bias=False) if graft.pooler_norm else nn.Identity()
 
     def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Return the logits of every class."""
-        pooled = pool(hidden, document_ids, self.pooling)
+        return self.classify(self.vectors(hidden, document_ids))
+
+    def vectors(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
+        """Return the vector of each row: (B, T, W) → (B, features)."""
+        return pool(hidden, document_ids, self.pooling)
+
+    def classify(self, pooled: Tensor) -> Tensor:
+        """Return the logits of every class from the vector of each text: (N, features) → (N, C)."""
         if self.inner is not None and self.activation is not None:
-            pooled = self.activation(self.inner(pooled))
+            pooled = self.norm(self.activation(self.inner(pooled)))
         out: Tensor = self.out(self.dropout(pooled))
         return out
 
 
-class ProjectionHead(nn.Module):
-    """The vector of a text in the space in which a contrastive objective compares texts: (B, W) → (B, W).
+class ContrastHead(nn.Module):
+    """What a contrastive objective asks of the vector of a text; of use in pretraining only.
 
-    It is used in pretraining only: the vectors before it are the better ones for other tasks.
+    Called, it gives the vector in the space in which texts are compared, (B, W) → (B, W); the vectors before it are the
+    better ones for other tasks. `words` predicts the words of a text from the vector, (B, W) → (B, V).
     """
 
-    def __init__(self, hidden_size: int) -> None:
+    def __init__(self, hidden_size: int, vocab_size: int) -> None:
         super().__init__()
         self.out = nn.Linear(hidden_size, hidden_size, bias=False)
+        self.words = nn.Linear(hidden_size, vocab_size)
         nn.init.normal_(self.out.weight, std=hidden_size**-0.5)
+        nn.init.normal_(self.words.weight, std=0.02)
+        nn.init.zeros_(self.words.bias)
 
     def forward(self, pooled: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Project the pooled states of each text."""

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,14 +29,43 @@ class Model(nn.Module):
         document_ids: Tensor | None = None,
         positions: Tensor | None = None,
         perturbation: Tensor | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
         """Return the head's logits, of tokens or of classes."""
-        hidden = self.body(tokens, document_ids, positions, perturbation=perturbation)
+        out: Tensor = self.head(self.states(tokens, document_ids, positions, perturbation, segments), document_ids)
+        return out
+
+    def states(
+        self,
+        tokens: Tensor,
+        document_ids: Tensor | None = None,
+        positions: Tensor | None = None,
+        perturbation: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """Return what the head reads: the hidden states, for some heads with the token embeddings beside them."""
+        numbered = {} if segments is None else {"segments": segments}
+        hidden: Tensor = self.body(tokens, document_ids, positions, perturbation=perturbation, **numbered)
         if getattr(self.head, "concat_embeddings", False):
             assert isinstance(self.body, Body)
             hidden = torch.cat((hidden, self.body.token_embeddings(tokens, perturbation)), dim=-1)  # (B, T, 2 W)
-        out: Tensor = self.head(hidden, document_ids)
-        return out
+        return hidden
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.parameters()).device
+
+    def autocast_body(self, dtype: torch.dtype) -> None:
+        """Let the body multiply matrices in a lower precision from now on; hidden states come out in fp32."""
+        inner = self.body.forward
+
+        def forward(*args: Any, **named: Any) -> Tensor:
+            with torch.autocast(self.device.type, dtype):
+                hidden: Tensor = inner(*args, **named)
+            return hidden.float()
+
+        self.body.forward = forward  # type: ignore[method-assign]
 
     def prepack(self) -> None:
         """Reorder large linear layers in memory for decoding token by token; afterwards the model cannot be trained."""

@@ -68,13 +68,13 @@ class Learned(NoPositions):
 class Rotary(NoPositions):
     """Rotate pairs of query and key features by an angle that grows with the position (RoFormer).
 
-    The product of a query and a key then depends on their distance alone.
+    The product of a query and a key then depends on their distance alone. `frequencies` are the angles from one
+    position to the next, a pair of features each.
     """
 
-    def __init__(self, head_width: int, base: float = 10_000.0) -> None:
+    def __init__(self, frequencies: Tensor) -> None:
         super().__init__()
-        exponents = torch.arange(0, head_width, 2, dtype=torch.float32) / head_width
-        self.register_buffer("frequencies", base**-exponents, persistent=False)
+        self.register_buffer("frequencies", frequencies, persistent=False)
 
     frequencies: Tensor
 
@@ -82,6 +82,28 @@ class Rotary(NoPositions):
         """Return cosines and sines, stacked: (2, B, 1, T, D / 2)."""
         angles = positions.unsqueeze(1).unsqueeze(-1) * self.frequencies  # (B, 1, T, D / 2)
         return torch.stack((angles.cos(), angles.sin()))
+
+
+def rotary_frequencies(width: int, base: float = 10_000.0) -> Tensor:
+    """Return the angles by which rotary positions turn so many features: (width / 2)."""
+    return base ** -(torch.arange(0, width, 2, dtype=torch.float32) / width)
+
+
+def stretched(frequencies: Tensor, shape: Shape) -> Tensor:
+    """Slow the rotation down for a longer context than the original one.
+
+    llama3 slows down wavelengths that are long against the original context, keeps short ones, and interpolates
+    between them.
+    """
+    if shape.rope_scaling == "none":
+        return frequencies
+    slowed = frequencies / shape.rope_factor
+    if shape.rope_scaling == "linear":
+        return slowed
+    turns = shape.rope_original_context * frequencies / (2 * math.pi)
+    low, high = shape.rope_low_freq_factor, shape.rope_high_freq_factor
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return (1 - kept) * slowed + kept * frequencies
 
 
 def sinusoids(length: int, width: int) -> Tensor:
@@ -103,10 +125,12 @@ def sinusoid_halves(length: int, width: int) -> Tensor:
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """Rotate features i and i + D/2 of x (B, H, T, D) by the angles of their position."""
-    cosines, sines = rotation  # (B, 1, T, D / 2) each
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cosines - second * sines, second * cosines + first * sines), dim=-1)
+    """Rotate features i and i + R/2 of x (B, H, T, D) by the angles of their position; features from R on stay."""
+    cosines, sines = rotation  # (B, 1, T, R / 2) each
+    width = 2 * cosines.shape[-1]
+    first, second = x[..., :width].chunk(2, dim=-1)
+    turned = (first * cosines - second * sines, second * cosines + first * sines)
+    return torch.cat(turned if width == x.shape[-1] else (*turned, x[..., width:]), dim=-1)
 
 
 def make_positions(shape: Shape) -> NoPositions:
@@ -117,6 +141,13 @@ def make_positions(shape: Shape) -> NoPositions:
         "sinusoidal": lambda: Sinusoidal(width, context),
         "sinusoidal-halves": lambda: Sinusoidal(width, context, halves=True),
         "learned": lambda: Learned(width, context, shape.position_offset),
-        "rotary": lambda: Rotary(width // shape.heads),
+        "rotary": lambda: Rotary(stretched(rotary_frequencies(shape.rotated, shape.rope_theta), shape)),
     }
     return makers[shape.positions]()
+
+
+def make_local_positions(shape: Shape) -> Rotary | None:
+    """Build the rotary positions of layers with local attention, if they have their own."""
+    if shape.positions != "rotary" or not shape.local_attention or shape.local_rope_theta == shape.rope_theta:
+        return None
+    return Rotary(stretched(rotary_frequencies(shape.rotated, shape.local_rope_theta), shape))

@@ -150,17 +150,45 @@ COUNTED = 4_000_000
 """Tokens of each text by which it is known which ones are frequent."""
 
 
+FEW_DOCUMENTS = 3
+"""A token in fewer documents is not among the words that are predicted: nothing could be learnt about it."""
+
+
+@dataclass(frozen=True)
+class WordStatistics:
+    """How often the tokens stand in the text, by the first tokens of each source."""
+
+    counts: np.ndarray
+    """(V,): number of times."""
+    weights: np.ndarray
+    """(V,): inverse document frequency; 0 for tokens in almost no document, or in all."""
+
+
+def word_statistics(recipe: Recipe, tokenizer: Tokenizer) -> WordStatistics:
+    """Count the tokens of a pretraining text, and the documents that hold them."""
+    size, data = recipe.vocab_size, recipe.data
+    counts, holders, documents = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), 0
+    for source in _sources(data):
+        store = open_store(source, tokenizer, data.text_column)
+        read = max(1, int(np.searchsorted(store.offsets, COUNTED, side="right")) - 1)
+        tokens = np.asarray(store.tokens[: store.offsets[read]], dtype=np.int64)
+        numbers = np.repeat(np.arange(read), np.diff(store.offsets[: read + 1]))
+        counts += np.bincount(tokens, minlength=size)
+        holders += np.bincount(np.unique(numbers * size + tokens) % size, minlength=size)
+        documents += read
+    weights = np.log(documents / (holders + 1.0)).clip(0)
+    weights[holders < FEW_DOCUMENTS] = 0.0
+    return WordStatistics(counts, weights)
+
+
 def contrastive(recipe: Recipe, tokenizer: Tokenizer) -> Task[Views]:
     """Two views of each document: which of all others is its partner?"""
     contrast = recipe.contrast
     assert contrast is not None
-    data = recipe.data
-    stores = [open_store(source, tokenizer, data.text_column) for source in _sources(data)]
-    counts = sum(np.bincount(store.tokens[:COUNTED], minlength=recipe.vocab_size) for store in stores)
-    order = np.argsort(-counts, kind="stable")
+    words = word_statistics(recipe, tokenizer)
     common = np.zeros(recipe.vocab_size, dtype=bool)
-    common[order[:COMMON_TOKENS]] = True
-    objective = Contrastive.over(tokenizer, contrast.temperature, common)
+    common[np.argsort(-words.counts, kind="stable")[:COMMON_TOKENS]] = True
+    objective = Contrastive.over(tokenizer, contrast.temperature, common, words.weights)
 
     def cut(windows: Windows, elsewhere: Windows) -> Spans:
         return Spans(windows.stream, contrast.span_length, recipe.training.seed)

@@ -1,9 +1,8 @@
 """The masked language model: predict hidden tokens from both sides (BERT).
 
 Of the chosen tokens, 80 % are replaced by [MASK], 10 % by a random token, and 10 % are left as they are, so
-that a body cannot rely on [MASK] to know which positions are predicted. There are two auxiliary losses: with
-pairs of texts, whether the second follows the first; with a gist head, the hidden tokens of a text, predicted
-from the mean of its states, which makes that mean a better embedding.
+that a body cannot rely on [MASK] to know which positions are predicted. With pairs of texts there is an auxiliary
+loss: whether the second follows the first.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from greffon.core.config import Masking
 from greffon.data.segmentation import Words
 from greffon.data.sentence_pairs import Pair
 from greffon.data.tokenizer import Tokenizer
-from greffon.nn.heads import GistHead, MaskedHead, PairHead
+from greffon.nn.heads import MaskedHead, PairHead
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE, AuxiliaryLoss, Batch, Pairs, Score, documents_of, pad
@@ -48,15 +47,15 @@ class Masked:
     ordinary: np.ndarray  # ids of ordinary tokens
     byte_lengths: np.ndarray
     length: int
-    rate: float
-    words: Words | None = None  # for whole-word masking
+    mask_rate: float
+    whole_words: Words | None = None  # for whole-word masking
 
     @classmethod
     def over(cls, tokenizer: Tokenizer, length: int, masking: Masking) -> "Masked":
         """Build the objective for a tokenizer's ids."""
         names = Roles(**{f.name: getattr(tokenizer, f.name) for f in fields(Roles)})
-        words = Words(tokenizer) if masking.whole_word_masking else None
-        return cls(names, tokenizer.ordinary, tokenizer.byte_lengths, length, masking.mask_rate, words)
+        whole_words = Words(tokenizer) if masking.whole_word_masking else None
+        return cls(names, tokenizer.ordinary, tokenizer.byte_lengths, length, masking.mask_rate, whole_words)
 
     def batch(self, windows: Sequence[np.ndarray], random: np.random.Generator) -> Batch:
         """Build a batch from windows of a token store: a document is [CLS] … [SEP]."""
@@ -74,7 +73,7 @@ class Masked:
         shape = (len(rows), self.length)
         tokens = np.full(shape, names.pad, dtype=np.int64)
         document_ids, positions, segments = np.full(shape, PADDING), np.zeros(shape, int), np.zeros(shape, int)
-        places, targets = [], []
+        cls_positions, targets = [], []
         for row, pairs in enumerate(rows):
             begin = 0
             for number, pair in enumerate(pairs, start=1):
@@ -86,12 +85,12 @@ class Masked:
                 segments[row, middle:end] = 1
                 # A pair whose second text was cut off has no target.
                 if pair.follows is not None and middle < end:
-                    places.append(row * self.length + begin)
+                    cls_positions.append(row * self.length + begin)
                     targets.append(int(pair.follows))
                 begin = end
         found = Pairs(
             torch.from_numpy(segments),
-            torch.tensor(places, dtype=torch.long),
+            torch.tensor(cls_positions, dtype=torch.long),
             torch.tensor(targets, dtype=torch.long),
         )
         return self._masked(tokens, document_ids, positions, found, random)
@@ -126,11 +125,11 @@ class Masked:
 
     def _choose(self, tokens: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """Draw tokens, or whole words, at the mask rate."""
-        drawn: np.ndarray = random.random(tokens.shape) < self.rate
-        if self.words is not None:
+        drawn: np.ndarray = random.random(tokens.shape) < self.mask_rate
+        if self.whole_words is not None:
             # Every token of a word shares the draw of its first token.
             columns = np.arange(tokens.shape[1])
-            first = np.maximum.accumulate(np.where(self.words.begins(tokens), columns, 0), axis=1)
+            first = np.maximum.accumulate(np.where(self.whole_words.begins(tokens), columns, 0), axis=1)
             drawn = np.take_along_axis(drawn, first, axis=1)
         return drawn
 
@@ -140,33 +139,15 @@ class Masked:
         hidden = model.body(batch.tokens, batch.document_ids, batch.positions, segments)
         head, auxiliary = model.head, None
         if isinstance(head, MaskedHead):
-            if batch.pairs is not None and head.pair is not None:
+            if batch.pairs is not None:
                 auxiliary = _pair_score(head.pair, hidden, batch.pairs)
-            elif head.gist is not None:
-                auxiliary = _gist_score(head.gist, head.vocabulary.weight, hidden, batch)
             head = head.vocabulary
         return Score(vocabulary_loss(head, hidden, batch), batch.count, auxiliary)
 
 
 def _pair_score(head: PairHead, hidden: Tensor, pairs: Pairs) -> AuxiliaryLoss:
     """Sum the loss over the pairs."""
-    logits = head(hidden.flatten(0, 1)[pairs.places])
+    logits = head(hidden.flatten(0, 1)[pairs.cls_positions])
     loss = F.cross_entropy(logits, pairs.targets, reduction="sum")
     right = int((logits.argmax(dim=-1) == pairs.targets).sum())
     return AuxiliaryLoss(loss, len(pairs.targets), ("token_loss", "pair_loss"), right)
-
-
-def _gist_score(head: GistHead, matrix: Tensor, hidden: Tensor, batch: Batch) -> AuxiliaryLoss:
-    """Sum the loss of the real targets, predicted from the mean of their document's states."""
-    document_ids = batch.document_ids
-    assert document_ids is not None, "packed windows number their documents"
-    rows = torch.arange(len(document_ids), device=document_ids.device).unsqueeze(1)
-    _, place = torch.unique(document_ids + rows * (document_ids.max() + 1), return_inverse=True)
-    place = place.flatten()  # (B × T): which of the D documents
-    size = torch.bincount(place).unsqueeze(1)
-    sums = hidden.new_zeros(len(size), hidden.shape[-1]).index_add(0, place, hidden.flatten(0, 1))
-    targets = batch.targets.flatten()
-    real = targets != IGNORE
-    asked, which = torch.unique(place[real], return_inverse=True)
-    probabilities = head((sums / size)[asked], matrix).log_softmax(dim=-1)  # (documents with a target, V)
-    return AuxiliaryLoss(-probabilities[which, targets[real]].sum(), batch.count, ("token_loss", "gist_loss"))

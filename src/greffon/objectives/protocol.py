@@ -27,3 +27,7 @@ class CrossBatchObjective(Objective, Protocol):
     def gradients(self, vectors: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of each row of a step, (N,), and the gradient of their sum by each vector, (N, P)."""
         ...
+
+    def score_part(self, model: Model, batch: Batch, losses: Tensor, gradients: Tensor) -> Score:
+        """Sum the loss of a batch that is a part of a step, from what `gradients` returned for its rows."""
+        ...

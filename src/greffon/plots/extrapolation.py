@@ -1,11 +1,13 @@
 """Loss by position beyond the trained length, of one run or several."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from greffon.core.conflicts import refuses
 from greffon.core.errors import UserError
-from greffon.inference.loss_by_position import PositionLoss, loss_by_position
+from greffon.inference.loss_by_position import COLUMN_RULES, PositionLoss, loss_by_position
 from greffon.plots.style import LINES, dress, inks, key_below, sheet
 from greffon.runs.run import Run
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@refuses(*COLUMN_RULES)
 def extrapolation_figure(
     runs: Sequence[str | Path | Run] | str | Path | Run,
     file: str | Path | None = None,
@@ -26,9 +29,9 @@ def extrapolation_figure(
     runs = [runs] if isinstance(runs, str | Path | Run) else list(runs)
     if not 1 <= len(runs) <= len(LINES):
         raise UserError(f"{len(runs)} runs to draw; give from 1 to {len(LINES)}")
-    return losses_figure(
-        [loss_by_position(run, file, times=times, texts=texts, text_column=text_column) for run in runs]
-    )
+    # The column is passed on only if one was chosen: beside plain text or no file, even its default would be refused.
+    score = loss_by_position if text_column == "text" else partial(loss_by_position, text_column=text_column)
+    return losses_figure([score(run, file, times=times, texts=texts) for run in runs])
 
 
 def losses_figure(found: Sequence[PositionLoss]) -> "Figure":

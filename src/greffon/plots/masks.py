@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from greffon.core.config import PretrainingObjective
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.nn.masks import PADDING, attention_mask
 from greffon.plots.style import dress, inks, key_below, sheet
 
@@ -36,9 +36,9 @@ def mask_figure(length: int = 10, objective: PretrainingObjective = "causal", pa
     if objective not in _PANELS:
         raise UserError(f"unknown objective {objective!r}{did_you_mean(objective, get_args(PretrainingObjective))}")
     if length not in LENGTHS:
-        raise UserError(f"length is {length}; choose from {LENGTHS[0]} to {LENGTHS[-1]}")
+        raise out_of_range("length", length, f"choose from {LENGTHS[0]} to {LENGTHS[-1]}")
     if not 0 <= padding < length:
-        raise UserError(f"padding is {padding} of {length} tokens; choose from 0 to {length - 1}")
+        raise UserError(f"{setting('padding')} is {padding} of {length} tokens; choose from 0 to {length - 1}")
     panels = _PANELS[objective]
     side = min(5.0, max(2.6, 0.3 * length))
     width = max(4.6, len(panels) * (side + 0.7))

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from greffon.core.config import Shape
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, out_of_range
 from greffon.core.presets import PRESETS
 from greffon.core.presets import preset as look_up
 from greffon.inference.loading import load
@@ -39,7 +39,7 @@ def positions_figure(
     longest = shape.context if shape.positions == "learned" else 4 * shape.context
     length = shape.context if length is None else length
     if not 2 <= length <= longest:
-        raise UserError(f"length is {length}; choose from 2 to {longest:,}")
+        raise out_of_range("length", length, f"choose from 2 to {longest:,}")
     table = encoding(module, length)
     figure = sheet(9.2, 4.0, f"Position encoding: {shape.positions}, {what}", _NOTES[shape.positions])
     heat, line = figure.subplots(1, 2, width_ratios=(1.25, 1))

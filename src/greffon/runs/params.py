@@ -6,14 +6,14 @@ real models. The number of heads appears in none of them.
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import Graft, Recipe, Shape, check_names, override
-from greffon.core.errors import UserError
+from greffon.core.config import GATED, Graft, PretrainingObjective, Recipe, Shape, check_names, override
+from greffon.core.errors import UserError, out_of_range
 from greffon.core.json_results import JsonResult
-from greffon.core.presets import PRESETS
+from greffon.core.presets import DEFAULTS, PRESETS
 from greffon.core.presets import preset as look_up
 from greffon.runs.run import Run
 
@@ -65,16 +65,16 @@ def _norm(shape: Shape) -> Product:
     return (2, "hidden_size") if shape.norm == "layer" and shape.bias else ("hidden_size",)
 
 
-def body_components(shape: Shape, vocabulary: int) -> list[Component]:
+def body_components(shape: Shape, vocab_size: int) -> list[Component]:
     """List the components of a body."""
-    values = _values(shape, vocabulary)
+    values = _values(shape, vocab_size)
     lines = [_component("embedding", 1, [("vocab_size", "hidden_size")], values)]
     return lines + _stack_components(shape, values)
 
 
-def pair_body_components(shape: Shape, vocabulary: int) -> list[Component]:
+def pair_body_components(shape: Shape, vocab_size: int) -> list[Component]:
     """List the components of an encoder-decoder: one embedding, two stacks."""
-    values = _values(shape, vocabulary)
+    values = _values(shape, vocab_size)
     return [
         _component("embedding (source and target)", 1, [("vocab_size", "hidden_size")], values),
         *_stack_components(shape, values, "encoder "),
@@ -82,12 +82,15 @@ def pair_body_components(shape: Shape, vocabulary: int) -> list[Component]:
     ]
 
 
-def _values(shape: Shape, vocabulary: int) -> dict[str, int]:
+def _values(shape: Shape, vocab_size: int) -> dict[str, int]:
     return {
-        "vocab_size": vocabulary,
+        "vocab_size": vocab_size,
         "hidden_size": shape.hidden_size,
         "intermediate_size": shape.intermediate_size,
         "context": shape.context,
+        "heads": shape.heads,
+        "key_value_heads": shape.groups,
+        "head_dim": shape.head_width,
     }
 
 
@@ -106,29 +109,48 @@ def _stack_components(shape: Shape, values: dict[str, int], side: str = "", cros
     if shape.embedding_norm:
         lines.append(_component(f"{side}embedding norm", 1, [_norm(shape)], values))
     up, down = _linear("hidden_size", "intermediate_size", shape), _linear("intermediate_size", "hidden_size", shape)
-    gated = shape.activation == "swiglu"
+    gated = shape.activation in GATED
     linears = "up, gate, down" if gated else "up, down"
     for layer in range(1, shape.layers + 1):
         for kind in ("attention", "cross-attention") if cross else ("attention",):
-            name = f"{side}layer {layer}: {kind} (query, key, value, out)"
-            lines.append(_component(name, 4, _linear("hidden_size", "hidden_size", shape), values))
+            lines.append(_attention(f"{side}layer {layer}: {kind} (query, key, value, out)", shape, values))
+        norms = 2 + cross - (layer == 1 and not shape.first_norm)
         lines += [
             _component(f"{side}layer {layer}: feed-forward ({linears})", 1, up * (1 + gated) + down, values),
-            _component(f"{side}layer {layer}: norms", 2 + cross, [_norm(shape)], values),
+            _component(f"{side}layer {layer}: norms", norms, [_norm(shape)], values),
         ]
     if shape.norm_place == "pre":
         lines.append(_component(f"{side}final norm", 1, [_norm(shape)], values))
     return lines
 
 
-def vocabulary_head_component(shape: Shape, vocabulary: int) -> Component:
+def _attention(name: str, shape: Shape, values: dict[str, int]) -> Component:
+    """Count the linear layers of attention: four squares, unless heads are shared or of a width of their own."""
+    biased = shape.bias or shape.qkv_bias
+    square = shape.groups == shape.heads and shape.head_width * shape.heads == shape.hidden_size
+    if square and biased == shape.bias and not shape.qk_norm:
+        return _component(name, 4, _linear("hidden_size", "hidden_size", shape), values)
+    wide: Product = ("heads", "head_dim")
+    narrow: Product = ("key_value_heads", "head_dim")
+    products: list[Product] = [("hidden_size", *wide), (2, "hidden_size", *narrow), (*wide, "hidden_size")]
+    if biased:
+        products += [wide, (2, *narrow)]
+    if shape.bias:
+        products.append(("hidden_size",))
+    if shape.qk_norm:
+        products.append((2, "head_dim"))
+    return _component(name, 1, products, values)
+
+
+def vocabulary_head_component(shape: Shape, vocab_size: int) -> Component:
     """Count the head of a language model."""
-    values = {"vocab_size": vocabulary, "hidden_size": shape.hidden_size}
-    transform: list[Product] = (
-        [("hidden_size", "hidden_size"), ("hidden_size",), _norm(shape)] if shape.head_transform else []
-    )
+    values = {"vocab_size": vocab_size, "hidden_size": shape.hidden_size}
+    transform: list[Product] = []
+    if shape.head_transform:
+        transform = [*_linear("hidden_size", "hidden_size", shape), _norm(shape)]
     if not shape.tie_embeddings:
-        return _component("vocabulary head", 1, transform + _linear("hidden_size", "vocab_size", shape), values)
+        matrix = _linear("hidden_size", "vocab_size", replace(shape, bias=shape.bias and shape.untied_head_bias))
+        return _component("vocabulary head", 1, transform + matrix, values)
     own = transform + ([("vocab_size",)] if shape.head_bias else [])
     if not own:
         return Component("vocabulary head", "tied to the embedding", 0)
@@ -141,27 +163,34 @@ def pair_head_component(shape: Shape) -> Component:
     return _component("pair head (hidden, out)", 1, products, {"hidden_size": shape.hidden_size})
 
 
-def gist_head_component(shape: Shape, vocabulary: int) -> Component:
-    """Count the gist head of a masked model."""
-    products: list[Product] = [("hidden_size", "hidden_size"), ("vocab_size",)]
+def contrast_head_component(shape: Shape, vocab_size: int) -> Component:
+    """Count the projection and the word predictor of a contrastive body."""
+    products: list[Product] = [("hidden_size", "hidden_size"), ("hidden_size", "vocab_size"), ("vocab_size",)]
     return _component(
-        "gist head (linear, bias)", 1, products, {"hidden_size": shape.hidden_size, "vocab_size": vocabulary}
+        "contrast head (projection, words)", 1, products, {"hidden_size": shape.hidden_size, "vocab_size": vocab_size}
     )
-
-
-def projection_head_component(shape: Shape) -> Component:
-    """Count the projection of a contrastive body."""
-    return _component("projection head", 1, [("hidden_size", "hidden_size")], {"hidden_size": shape.hidden_size})
 
 
 def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
     """Count the head of a classifier; concatenated inputs (mean-max pooling, embeddings) double its width."""
     times = (1 + graft.concat_embeddings) * (2 if graft.pooling == "mean-max" else 1)
     wide: Product = (times, "hidden_size") if times > 1 else ("hidden_size",)
-    inner: list[Product] = [] if graft.pooler_activation == "none" else [(*wide, *wide), wide]
+    inner: list[Product] = []
+    if graft.pooler_activation != "none":
+        inner = [(*wide, *wide), *[wide] * (graft.pooler_bias + graft.pooler_norm)]
     bias: list[Product] = [("classes",)] if graft.class_bias else []
     products = [*inner, (*wide, "classes"), *bias]
     return _component("class head", 1, products, {"hidden_size": shape.hidden_size, "classes": classes})
+
+
+def grafted_head_component(recipe: Recipe, graft: Graft) -> Component:
+    """Count the head of a fine-tuned run."""
+    if recipe.task == "tokens":
+        graft = replace(graft, pooling="mean", concat_embeddings=False)
+    shape = recipe.shape
+    if recipe.task == "pairs" and graft.pair_reading == "towers":  # |u − v| and u · v side by side
+        shape = replace(shape, hidden_size=2 * shape.hidden_size, heads=1)
+    return class_head_component(shape, recipe.outputs, graft)
 
 
 def params(
@@ -170,34 +199,36 @@ def params(
     preset: str | None = None,
     vocab_size: int | None = None,
     classes: int | None = None,
+    objective: PretrainingObjective | None = None,
     **shape: Any,
 ) -> Ledger:
     """Count the parameters of a run, or of a preset: `params(preset="lab", vocab_size=100).total`.
 
-    Further keywords change fields of the preset's shape: `params(preset="lab", layers=4)`.
+    Some presets have one shape for each direction of reading; `objective` chooses (default: the first one that the
+    preset serves). Further keywords change fields of the preset's shape: `params(preset="lab", layers=4)`.
     """
     if run is not None:
-        given = {"preset": preset, "vocab_size": vocab_size, "classes": classes, **shape}
+        given = {"preset": preset, "vocab_size": vocab_size, "classes": classes, "objective": objective, **shape}
         for name, value in given.items():
             if value is not None:
                 raise UserError(f"a run has its own {name}; leave out --{name.replace('_', '-')}, or leave out the run")
         return params_of_run(Run.open(run))
     check_names(shape, Shape)
-    serves = PRESETS[preset]().objectives if preset in PRESETS else ("causal",)
-    translates = "seq2seq" in serves
-    found = look_up(preset or "compact", serves[0])
-    form = override(found.shape, shape)
+    name = preset or DEFAULTS.get(objective or "", "compact")
+    wanted = objective or (PRESETS[name]().objectives[0] if name in PRESETS else "causal")
+    found = look_up(name, wanted)
+    form = override(found.shape_for(wanted), shape)
     vocab_size = found.vocab_size if vocab_size is None else vocab_size
     if vocab_size < 1:
-        raise UserError(f"vocab_size is {vocab_size}; choose 1 or more")
-    if translates:
+        raise out_of_range("vocab_size", vocab_size, "choose 1 or more")
+    if wanted == "seq2seq":
         if classes is not None:
-            raise UserError(f"preset {preset!r} translates and has no classes; leave out --classes")
+            raise UserError(f"preset {name!r} translates and has no classes; leave out --classes")
         return Ledger((*pair_body_components(form, vocab_size), vocabulary_head_component(form, vocab_size)))
     if classes is None:
         head = vocabulary_head_component(form, vocab_size)
     elif classes < 2:
-        raise UserError(f"classes is {classes}; choose 2 or more")
+        raise out_of_range("classes", classes, "choose 2 or more")
     else:
         head = class_head_component(form, classes, found.graft)
     return Ledger((*body_components(form, vocab_size), head))
@@ -210,16 +241,14 @@ def of_recipe(recipe: Recipe) -> Ledger:
         return Ledger((*parts, vocabulary_head_component(recipe.shape, recipe.vocab_size)))
     body = body_components(recipe.shape, recipe.vocab_size)
     if recipe.graft is not None:
-        return Ledger((*body, class_head_component(recipe.shape, len(recipe.labels), recipe.graft)))
+        return Ledger((*body, grafted_head_component(recipe, recipe.graft)))
     if recipe.objective == "body":
         return Ledger(tuple(body))
     if recipe.contrast is not None:
-        return Ledger((*body, projection_head_component(recipe.shape)))
+        return Ledger((*body, contrast_head_component(recipe.shape, recipe.vocab_size)))
     heads = [vocabulary_head_component(recipe.shape, recipe.vocab_size)]
     if recipe.masking is not None and recipe.masking.next_sentence:
         heads.append(pair_head_component(recipe.shape))
-    if recipe.masking is not None and recipe.masking.gist:
-        heads.append(gist_head_component(recipe.shape, recipe.vocab_size))
     return Ledger((*body, *heads))
 
 

@@ -7,6 +7,7 @@
       model.safetensors    the best weights so far, by held-out score
       manifest.json        sha256 of the weights, and their scores (while they are replaced, of both)
       metrics.jsonl        one line a logged step and an evaluation
+      schedule.jsonl       one line a plan, if the training was to last so many minutes
       finished             an empty file, once the last step is done
       checkpoints/step-N/  what resuming needs: weights, optimizer state, best score, their sha256
       snapshots/           weights of the last evaluations and their sha256, where they are averaged
@@ -37,6 +38,7 @@ from greffon.runs.checkpoints import Checkpoints, Snapshots
 from greffon.runs.tensors import fill, load_tensors, tensors_of
 
 WEIGHTS = "model.safetensors"
+METRICS, SCHEDULE = "metrics.jsonl", "schedule.jsonl"
 FORMAT = 2
 """Version of the names in recipe.json, metrics.jsonl and checkpoints; the first one was not written down."""
 
@@ -134,8 +136,8 @@ class Run:
         A model that starts from another keeps its vocabulary size, of which some ids may be unused.
         """
         tokenizer.save(self.path)
-        vocabulary = self.recipe.vocab_size if self.recipe.origin else tokenizer.size
-        recipe = dataclasses.replace(self.recipe, vocab_size=vocabulary, tokenizer_digest=tokenizer.digest)
+        vocab_size = self.recipe.vocab_size if self.recipe.origin else tokenizer.size
+        recipe = dataclasses.replace(self.recipe, vocab_size=vocab_size, tokenizer_digest=tokenizer.digest)
         self.save_recipe(recipe)
 
     # -- weights -----------------------------------------------------------------------------
@@ -210,12 +212,27 @@ class Run:
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append one line to metrics.jsonl."""
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as out:
+        with (self.path / METRICS).open("a", encoding="utf-8") as out:
             out.write(json.dumps(entry) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
         """Read metrics.jsonl; a line torn by a crash is left out."""
-        file = self.path / "metrics.jsonl"
+        return self._entries(METRICS)
+
+    def log_schedule(self, entry: Mapping[str, Any]) -> None:
+        """Append one line to schedule.jsonl, which is on the disk when this returns."""
+        file = self.path / SCHEDULE
+        torn = file.is_file() and not file.read_bytes().endswith(b"\n")  # by a crash
+        with file.open("a", encoding="utf-8") as out:
+            out.write("\n" * torn + json.dumps(entry) + "\n")
+        sync_file(file)
+
+    def schedule(self) -> list[dict[str, Any]]:
+        """Read schedule.jsonl, which is there if the training was to last so many minutes."""
+        return self._entries(SCHEDULE)
+
+    def _entries(self, name: str) -> list[dict[str, Any]]:
+        file = self.path / name
         entries = []
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []:
             try:
@@ -234,7 +251,7 @@ class Run:
     def forget_after(self, step: int) -> None:
         """Drop the metrics of steps that will be done again."""
         kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]
-        write_atomically(self.path / "metrics.jsonl", "".join(kept).encode())
+        write_atomically(self.path / METRICS, "".join(kept).encode())
 
     # -- checkpoints and snapshots -----------------------------------------------------------
 
@@ -248,7 +265,7 @@ class Run:
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Write all that resuming needs; older checkpoints are removed once this one is safe."""
-        sync_file(self.path / "metrics.jsonl")  # the metrics that led here must not be lost after it
+        sync_file(self.path / METRICS)  # the metrics that led here must not be lost after it
         self._checkpoints.save(step, tensors, state)
 
     @property

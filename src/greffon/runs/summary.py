@@ -50,7 +50,8 @@ def show(run: str | Path | Run) -> Summary:
         vocab_size=recipe.vocab_size,
         steps_done=max((entry["step"] for entry in metrics), default=0) if run.finished else run.checkpoint_step,
         steps=recipe.training.steps,
-        scores=run.scores,
+        # A name with a slash is a number that was fitted on the held-out texts, such as a threshold.
+        scores={name: value for name, value in run.scores.items() if "/" not in name},
         seconds=run.seconds,
         data=tuple(name for name in (*recipe.data.train, recipe.data.source, recipe.data.target) if name),
         labels=recipe.labels,

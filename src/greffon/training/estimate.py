@@ -90,7 +90,7 @@ def cost_line(recipe: Recipe, done: int = 0) -> str:
     steps = training.steps - done
     minutes = (steps * cost["seconds_a_step"] + evaluations * cost["seconds_an_evaluation"]) / 60
     rows = training.batch_size * training.gradient_accumulation
-    unit = f"{rows * recipe.shape.context:,} tokens" if not recipe.labels else f"{rows} texts"
+    unit = f"{rows * recipe.shape.context:,} tokens" if recipe.graft is None else f"{rows} texts"
     if recipe.contrast is not None:
         unit = f"{rows} pairs of spans"
     if recipe.objective == "seq2seq":

@@ -1,21 +1,27 @@
 """A new head on a pretrained body: `greffon.finetune`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Training, check_names, override, refuse_pair_settings
+import numpy as np
+
+from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Task, Training, check_names, override
+from greffon.core.conflicts import FINETUNING_RULES, Idle, refuse_idle
 from greffon.core.console import say
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
 from greffon.core.presets import PRESETS
-from greffon.core.settings import Finetuning, Labels, Launch, part, refuse_conflicts, takes
-from greffon.data.lint import Finding, lint
+from greffon.core.settings import Finetuning, Labels, Launch, Machine, part, takes
+from greffon.data.corpora import Labelled
+from greffon.data.lint import Finding
 from greffon.data.splits import Splits, load_splits
+from greffon.data.tasks import FORMS, guess_task
+from greffon.runs.huggingface.fit import export_note
 from greffon.runs.run import Run
-from greffon.training.distributed.launch import begin, process_group
+from greffon.training.distributed.launch import begin, launched
 from greffon.training.jobs import steps_of_epoch
 
 ADAPTED = "adapted"
@@ -25,7 +31,7 @@ EPOCHS = Finetuning().epochs
 MOST_EPOCHS = 10_000
 
 
-@takes(Labels, Finetuning, Launch, Graft, Shape, Training)
+@takes(Labels, Finetuning, Launch, Machine, Graft, Shape, Training)
 def finetune(
     run: str | Path | Run,
     *,
@@ -35,22 +41,28 @@ def finetune(
     quiet: bool = False,
     **settings: Any,
 ) -> Run:
-    """Graft a class head on a run's body, train it on labelled texts, and return the new Run.
+    """Graft a head on a run's body, train it on labelled texts, and return the new Run.
 
-    `settings` are the fields of `Labels`, `Finetuning` and `Launch` in `greffon.core.settings`, and of `Graft`, `Shape`
-    (dropout and context) and `Training` in `greffon.core.config`, under the names of the command line's options.
+    `settings` are the fields of `Labels`, `Finetuning`, `Launch` and `Machine` in `greffon.core.settings`, and of
+    `Graft`, `Shape` (dropout and context) and `Training` in `greffon.core.config`, under the names of the command
+    line's options.
     `freeze` trains the head alone; `gradual_unfreezing` unfreezes one more layer with each epoch, from the top;
     `adapt` first continues pretraining on the training texts.
     """
-    check_names(settings, Labels, Finetuning, Launch, Graft, Shape, Training)
+    check_names(settings, Labels, Finetuning, Launch, Machine, Graft, Shape, Training)
     settings = {name: value for name, value in settings.items() if value is not None}
     launch, settings = part(Launch(), settings)
     labels, settings = part(Labels(), settings)
     tuning, settings = part(Finetuning(), settings)
-    group = process_group(launch.processes, launch.fsdp)
-    with group.report_once(f"greffon resume {out}"):
+    machine, settings = part(Machine(), settings)
+    with launched(launch, machine, f"greffon resume {out}") as group:
         source = Run.open(run)
-        data = labelled_data(train, **vars(labels))
+        data = replace(labelled_data(train, **vars(labels)), selection="folds" if labels.valid is None else "held-out")
+        if data.selection == "folds" and settings.get("average_checkpoints"):
+            raise UserError(
+                f"{setting('average_checkpoints')} keeps the mean if it is better on validation texts; "
+                f"add {setting('valid')}"
+            )
         splits = load_splits(data)
         recipe = graft_recipe(
             source,
@@ -61,44 +73,69 @@ def finetune(
             gradual_unfreezing=tuning.gradual_unfreezing,
             settings=settings,
         )
-        findings = check(splits, source, recipe.shape.context) + check_body(source)
+        if group.is_main and not quiet and labels.task is None:
+            say(f"task: {data.task}, as {Path(train).name} reads (--task names another)")
+        findings = check(splits, source, unread_beyond(recipe)) + check_body(source)
         if group.is_main and not quiet:
-            for finding in findings:
-                say(str(finding))
+            for told in (*findings, *_better_body(source)):
+                say(str(told))
+            if note := export_note(recipe):
+                say(note)
 
         def lay_out(path: Path) -> Run:
             return prepare(source, recipe, path, adapt=tuning.adapt)
 
-        return begin(out, lay_out, force=force, quiet=quiet, group=group, **vars(launch))
+        return begin(out, lay_out, force=force, quiet=quiet, group=group, launch=launch)
 
 
 def labelled_data(
-    train: str | Path, valid: str | Path | None, test: str | Path | None, text_column: str, label_column: str
+    train: str | Path,
+    valid: str | Path | None,
+    test: str | Path | None,
+    text_column: str,
+    label_column: str,
+    task: Task | None = "classes",
+    pair_columns: tuple[str, ...] = Data().pair_columns,
+    label_separator: str = Data().label_separator,
 ) -> Data:
-    """Name labelled files so that a run can be resumed from any folder."""
+    """Name labelled files so that a run can be resumed from any folder; a task of None is guessed from the first."""
 
     def named(file: str | Path | None) -> tuple[str, ...]:
         return () if file is None else (str(Path(file).resolve()),)
 
-    return Data(
+    data = Data(
         train=named(train),
         valid=named(valid),
         test=named(test),
         text_column=text_column,
         label_column=label_column,
+        pair_columns=tuple(pair_columns),
+        label_separator=label_separator,
     )
+    return replace(data, task=guess_task(Path(train), data)[0] if task is None else task)
 
 
-def check(splits: Splits, source: Run, context: int) -> list[Finding]:
-    """Look over the labelled texts; an error among the findings ends the matter."""
-    parts = {"train": splits.train, "valid": splits.valid}
-    if splits.test:
-        parts["test"] = splits.test
+def unread_beyond(recipe: Recipe) -> int | None:
+    """Return the number of tokens beyond which a text is not read; None if all of it is."""
+    assert recipe.graft is not None
+    together = recipe.task == "pairs" and recipe.graft.pair_reading == "cross"
+    if recipe.task == "tokens":  # which are read in rows of whole words
+        return None
+    return recipe.shape.context if together or recipe.graft.long_texts == "truncate" else None
+
+
+def check(splits: Splits, source: Run, context: int | None) -> list[Finding]:
+    """Look over the labelled texts; an error among the findings ends the matter.
+
+    Of a text with more tokens than `context`, the rest is not read; None if all of every text is.
+    """
+    parts = {"train": splits.train}
+    parts |= {name: part for name, part in (("valid", splits.valid), ("test", splits.test)) if part}
     counts = {
-        name: [1 + len(ids) for ids in source.tokenizer.encode_many([example.text for example in part])]
+        name: [1 + len(ids) for ids in source.tokenizer.encode_many([example.whole for example in part])]
         for name, part in parts.items()
     }
-    findings = lint(parts, token_counts=counts, context=context)
+    findings = FORMS[splits.task].lint(parts, counts, context)
     errors = [finding.message for finding in findings if finding.severity == "error"]
     if errors:
         raise UserError(" ".join(errors))
@@ -118,6 +155,17 @@ def check_body(source: Run) -> list[Finding]:
     return []
 
 
+def _better_body(source: Run) -> list[str]:
+    """Tell how a body is made that does better with few labels, unless this is one."""
+    recipe = source.recipe
+    if recipe.imported or recipe.objective not in ("causal", "masked"):
+        return []
+    return [
+        f"a contrastive body does better with few labels than this {recipe.objective} one: "
+        f"greffon pretrain {' '.join(recipe.data.train)} --objective contrastive --out RUN"
+    ]
+
+
 def graft_recipe(
     source: Run,
     data: Data,
@@ -132,20 +180,25 @@ def graft_recipe(
     """Describe a fine-tuning of a run's body; with `scratch`, of a new body of the same shape."""
     _check_body_fits(source)
     if not 1 <= epochs <= MOST_EPOCHS:
-        raise UserError(f"epochs is {epochs}; choose a number from 1 to {MOST_EPOCHS:,}")
+        raise out_of_range("epochs", epochs, f"choose a number from 1 to {MOST_EPOCHS:,}")
     check_names(settings, Graft, Shape, Training)
-    refuse_conflicts({**settings, "gradual_unfreezing": gradual_unfreezing})
-    refuse_pair_settings(settings)
     base = source.recipe
     found = PRESETS[base.preset]()
     form = {name: value for name, value in settings.items() if name in FREE}
     fixed = [name for name in settings if hasattr(base.shape, name) and name not in form]
     if fixed:
-        raise UserError(f"{fixed[0]} is a fixed part of {source.path}; only dropout and context can change")
-    shape = override(base.shape, {"dropout": found.finetuning_dropout, **form})
+        raise UserError(f"{setting(fixed[0])} is a fixed part of {source.path}; only dropout and context can change")
+    read = {} if base.embedding is None else {"context": base.embedding.max_length}
+    shape = override(base.shape, {"dropout": found.finetuning_dropout, **read, **form})
     if shape.positions == "learned" and shape.context > base.shape.context:
         raise UserError(f"{source.path} learned {base.shape.context} positions; context {shape.context} is beyond them")
-    training = override(found.finetuning, {**settings, "seed": seed})
+    graft = _graft(found.graft, base, data, settings, scratch=scratch)
+    training = found.finetuning
+    if graft.head_init == "probe":  # what the probe knows is soon lost at the rates that a new head needs
+        training = replace(training, learning_rate=min(training.learning_rate, PROBE_LEARNING_RATE))
+    training = override(training, {**settings, "seed": seed})
+    asked = {**settings, "gradual_unfreezing": gradual_unfreezing}
+    refuse_idle(FINETUNING_RULES, asked, vars(training))
     epoch = steps_of_epoch(len(splits.train), training)
     training = replace(
         training,
@@ -153,7 +206,7 @@ def graft_recipe(
         evaluate_every=training.evaluate_every or epoch,
         unfreeze_every=epoch if gradual_unfreezing else training.unfreeze_every,
     )
-    graft = override(found.graft, {"pooling": _pooling(base), **settings})
+    _refuse_ignored(data.task, settings)
     if graft.pooling == "cls" and base.body == "decoder":
         raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
     return Recipe(
@@ -168,7 +221,51 @@ def graft_recipe(
         body=base.body,
         graft=graft,
         labels=splits.labels,
+        class_weights=FORMS[data.task].weights(splits.train) if graft.class_weights == "balanced" else (),
+        score_scale=_scale(splits.train),
     )
+
+
+PROBE_LEARNING_RATE = 3e-4
+"""Highest default learning rate of a head that starts as a probe, and of the body below it."""
+PROBE_FORM = {"pooler_activation": "identity", "pooler_bias": True, "pooler_norm": True, "class_bias": True}
+"""The form of a head that can start as a probe."""
+
+
+def _graft(found: Graft, base: Recipe, data: Data, settings: Mapping[str, Any], *, scratch: bool) -> Graft:
+    """Describe the head: for trained weights one that starts as the probe, unless another form was asked for."""
+    against = [name for name, value in PROBE_FORM.items() if settings.get(name) not in (None, value)]
+    if settings.get("head_init") == "probe" and against:
+        raise UserError(
+            f"{setting(against[0])} does not go with a head that starts as a probe; "
+            f"add {setting('head_init', 'random')}"
+        )
+    kind = settings.get("head_init") or ("random" if against else "probe")
+    if kind == "random" or scratch or data.task != "classes":
+        return override(found, {"pooling": _pooling(base), **settings, "head_init": "random"})
+    return override(found, {"pooling": "mean", **settings, **PROBE_FORM, "head_init": "probe"})
+
+
+def _scale(examples: Sequence[Labelled]) -> tuple[float, ...]:
+    """Return the mean and the standard deviation of scores; nothing where there are none."""
+    scores = [example.score for example in examples if example.score is not None]
+    return (float(np.mean(scores)), float(np.std(scores)) or 1.0) if scores else ()
+
+
+_OF_ONE_VECTOR = ("pooling", "concat_embeddings", "adversarial_epsilon", "long_texts", "head_init")
+
+
+def _refuse_ignored(task: Task, settings: Mapping[str, Any]) -> None:
+    """Refuse settings of the head that a task would ignore."""
+    if task != "pairs":
+        refuse_idle(
+            [Idle(("pair_reading",), lambda values: f"here: it is for pairs of texts, and this is for {task}")],
+            settings,
+        )
+    if task == "tokens":
+        refuse_idle(
+            [Idle(_OF_ONE_VECTOR, lambda values: "here: a head for spans reads every word; leave it out")], settings
+        )
 
 
 def _check_body_fits(source: Run) -> None:
@@ -183,7 +280,9 @@ def _check_body_fits(source: Run) -> None:
 
 def _pooling(base: Recipe) -> str | None:
     """Return the pooling that suits how a body was pretrained, or None for the preset's."""
-    if base.contrast is not None or (base.masking is not None and base.masking.gist):
+    if base.embedding is not None:
+        return base.embedding.pooling
+    if base.contrast is not None:
         return "mean"
     return "cls" if base.body == "encoder" else None
 
@@ -205,7 +304,8 @@ def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> R
         return Run.create(out, recipe)
     found = PRESETS[recipe.preset]()
     # Only what the classifier will learn from: texts that choose or judge are not to be seen before.
-    texts = [{"text": example.text} for example in load_splits(recipe.data).train if example.text.strip()]
+    learned = [text for example in load_splits(recipe.data).train for text in (example.text, example.second or "")]
+    texts = [{"text": text} for text in learned if text.strip()]
     file = inner.resolve() / "texts.jsonl"
     write_atomically(file, "".join(json.dumps(text) + "\n" for text in texts).encode())
     source.tokenizer.save(inner)

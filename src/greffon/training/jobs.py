@@ -16,14 +16,16 @@ from greffon.data.sentence_pairs import Pair
 from greffon.data.spans import SHORTEST, Views
 from greffon.data.splits import load_splits
 from greffon.data.tokenizer import Tokenizer
-from greffon.inference.scoring import held_out_accuracy, held_out_bleu, held_out_contrast, held_out_loss
+from greffon.inference.measures import measure_of
+from greffon.inference.scoring import held_out_bleu, held_out_contrast, held_out_loss
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
 from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.corpus import HELD_OUT_SHARE, Corpus, open_corpus, task_of
-from greffon.objectives.labelled_texts import SCORING_TOKENS, LabelledTexts
+from greffon.objectives.labelled_texts import SCORING_TOKENS
 from greffon.objectives.protocol import Objective
 from greffon.objectives.seq2seq import Seq2Seq
+from greffon.objectives.task_texts import task_texts
 
 FEW_PAIRS = 0.2
 """A smaller share of documents with two sentences is warned of: most rows would teach nothing about pairs."""
@@ -44,6 +46,7 @@ class Job:
     digest: str  # the identity of the data
     summary: str  # one line about the data
     epoch: int = 0  # steps of one epoch, where training is counted in epochs
+    final_step: int | None = None  # where training ends, and is evaluated once; None: at the last step, after many
 
 
 def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
@@ -129,11 +132,11 @@ def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
 
 
 def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
-    """Make the job of classification: batches of labelled texts of similar length, epoch after epoch."""
+    """Make the job of a grafted head: batches of labelled texts of similar length, epoch after epoch."""
     training, splits = recipe.training, load_splits(recipe.data)
-    texts = LabelledTexts(recipe, tokenizer)
+    texts, measure = task_texts(recipe, tokenizer), measure_of(recipe)
     train = texts.encode(splits.train)
-    lengths = [len(ids) for ids, _ in train]
+    lengths = [text.length for text in train]
     epoch = steps_of_epoch(len(train), training)
 
     @lru_cache(maxsize=2)
@@ -143,29 +146,31 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     def batches(step: int) -> list[Batch]:
         pass_, number = divmod(step, epoch)
         chosen = buckets(pass_)[number * training.gradient_accumulation : (number + 1) * training.gradient_accumulation]
-        return [texts.batch([train[i] for i in members]) for members in chosen]
+        random = generator(training.seed, "windows", step)
+        return [texts.batch([train[i].some(random) for i in members]) for members in chosen]
 
     parts_of = {"": splits.valid, "test_": splits.test}
-    held = {prefix: texts.in_order(texts.encode(part))[0] for prefix, part in parts_of.items()}
+    held = {prefix: (part, texts.for_scoring(texts.encode(part))) for prefix, part in parts_of.items() if part}
 
     def evaluate(model: Model) -> dict[str, float]:
         return {
             prefix + name: value
-            for prefix, parts in held.items()
-            if parts
-            for name, value in held_out_accuracy(model, parts).items()
+            for prefix, (part, laid_out) in held.items()
+            for name, value in measure.held_out(recipe, part, texts.outputs(model, laid_out)).items()
+            if not (prefix and "/" in name)  # what is fitted on the test texts is of no use
         }
 
     test = f", {len(splits.test):,} for the test" if splits.test else ""
+    names = "tags" if recipe.task == "tokens" else "classes" if recipe.answer == "classes" else "labels"
     return Job(
         texts.objective,
         batches,
         evaluate,
-        lambda scores: (scores["accuracy"], -scores["loss"]),
+        measure.key,
         digest=texts.digest(splits),
         summary=(
-            f"texts: {len(splits.train):,} to train on, {len(splits.valid):,} for validation{test}; "
-            f"classes: {', '.join(recipe.labels)}"
+            f"texts: {len(splits.train):,} to train on, {len(splits.valid):,} for validation{test}"
+            + (f"; {names}: {', '.join(recipe.labels)}" if recipe.labels else "; scores")
         ),
         epoch=epoch,
     )

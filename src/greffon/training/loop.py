@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 
 import torch
 from torch import Tensor
@@ -21,10 +22,11 @@ from greffon.nn.cross_entropy import HeadGradients, MicroBatch
 from greffon.nn.heads import MaskedHead, VocabularyHead
 from greffon.nn.model import Model
 from greffon.nn.sharding import whole
-from greffon.objectives.batch import Batch, Score
+from greffon.objectives.batch import IGNORE, Batch, Score
 from greffon.objectives.protocol import CrossBatchObjective, Objective
 from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
 from greffon.training.optim import clip_gradients, set_learning_rates
+from greffon.training.schedule import Schedule
 from greffon.training.spikes import SpikeDetector
 
 LARGE_HEAD_RATIO = 4
@@ -56,22 +58,25 @@ def fit(
     batches: Callable[[int], Sequence[Batch]],
     optimizers: list[torch.optim.Optimizer],
     training: Training,
-    done: int = 0,
+    schedule: Schedule | None = None,
     spikes: SpikeDetector | None = None,
     group: ProcessGroup = SINGLE_PROCESS,
 ) -> Iterator[Step]:
-    """Train from step `done` to the last, yielding after each step.
+    """Train to the last step of the schedule (default: the steps of `training`), yielding after each step.
 
     `batches(step)` gives the batches of one step; their gradients are summed and divided by the
     number of real targets among them, so that N batches of one row equal one batch of N rows. With
     `spikes`, a step whose loss or gradient is not sound changes no weight. The processes of a group share
-    the rows of each batch; everything else is the same.
+    the rows of each batch; everything else is the same. The schedule may be changed between two steps.
     """
     limit = _targets_per_micro_batch(model)
-    for number in range(done, training.steps):
+    schedule = schedule or Schedule(training)
+    for number in count(schedule.done):
+        if schedule.ends(number):
+            return
         started = time.perf_counter()
         model.train()
-        learning_rate = set_learning_rates(optimizers, number, training)
+        learning_rate = set_learning_rates(optimizers, number, schedule)
         shown = batches(number)
         parts = _micro_batches(shown, limit) if group.size == 1 else shown
         losses = _accumulate_gradients(model, objective, parts, (training.seed, number), group)
@@ -165,9 +170,8 @@ class _GivenGradients:
     gradients: Tensor  # (B, P)
 
     def score(self, model: Model, batch: Batch) -> Score:
-        """Return the loss that is known, whose gradient by the parameters is that by the vectors, passed on."""
-        passed_on = (self.objective.vectors(model, batch) * self.gradients).sum()
-        return Score(passed_on + (self.losses.sum() - passed_on).detach(), batch.count)
+        """Return the loss that is known, with its gradient."""
+        return self.objective.score_part(model, batch, self.losses, self.gradients)
 
 
 def _with_gradients(
@@ -189,9 +193,9 @@ def _with_gradients(
         with torch.no_grad():
             own = _vectors(model, objective, batch, dropout_seed, group)[: last - first]
         collected.append(group.sum_rows(own, first, rows))
-        targets.append(batch.targets + before)
+        targets.append(torch.where(batch.targets == IGNORE, IGNORE, batch.targets + before))
         owned.append(slice(first, last))
-        before += int(batch.targets.max()) + 1
+        before += rows
     losses, gradients = objective.gradients(torch.cat(collected), torch.cat(targets).to(collected[0].device))
     sizes = [len(batch.tokens) for batch in batches]
     parts = zip(torch.split(losses, sizes), torch.split(gradients, sizes), owned, strict=True)

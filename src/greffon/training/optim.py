@@ -1,9 +1,8 @@
-"""Optimizers and the learning rate schedule. They see parameters and a step number, nothing else.
+"""Optimizers. They see parameters and a step number, nothing else.
 
-Matrices inside the blocks can be trained by Muon, which replaces a gradient's singular values by
-ones: every direction of the matrix learns at the same rate. Everything else (embeddings, heads,
-norms, biases) is AdamW's. The learning rate is a pure function of the step, so that there is no
-scheduler state to save.
+Matrices inside the blocks, and that of a head's transform, can be trained by Muon, which replaces a gradient's
+singular values by ones: every direction of the matrix learns at the same rate. Everything else (embeddings, heads,
+norms, biases) is AdamW's.
 """
 
 import inspect
@@ -19,6 +18,7 @@ from torch.optim.adamw import adamw
 from greffon.core.config import Training
 from greffon.nn.model import Model
 from greffon.nn.sharding import cut_like, gathered, whole
+from greffon.training.schedule import Schedule
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of a quintic iteration, chosen by Jordan et al. (Muon, 2024) to raise small singular values fastest."""
@@ -182,14 +182,14 @@ class Muon(_Uncompiled):
                     p.add_(cut_like(update, p), alpha=-group["lr"] * scale)
 
 
-AUXILIARY_HEADS = ("head.pair.", "head.gist.")
+AUXILIARY_HEADS = ("head.pair.",)
 """Prefixes of the parameters of heads for auxiliary losses."""
 AUXILIARY_RATE = 0.3
 """Share of AdamW's learning rate for auxiliary heads: the rate that suits embeddings makes small matrices diverge."""
 
 
 def make_optimizers(model: Model, training: Training) -> list[torch.optim.Optimizer]:
-    """Give the matrices of the blocks to Muon, and all other trainable parameters to AdamW.
+    """Give the matrices of the blocks and of a head's transform to Muon, and all other parameters to AdamW.
 
     Parameters of one depth form a group; the depth decides its learning rate and the step at which it is unfrozen.
     """
@@ -199,7 +199,7 @@ def make_optimizers(model: Model, training: Training) -> list[torch.optim.Optimi
     shares: dict[bool, dict[tuple[int, float], list[nn.Parameter]]] = {False: {}, True: {}}
     for name, p in model.named_parameters():
         if p.requires_grad:
-            by_muon = training.optimizer == "muon" and ".blocks." in name and p.ndim == 2
+            by_muon = training.optimizer == "muon" and p.ndim == 2 and (".blocks." in name or ".transform." in name)
             factor = AUXILIARY_RATE if name.startswith(AUXILIARY_HEADS) else 1.0
             shares[by_muon].setdefault((depth(name, layers), factor), []).append(p)
     groups = {
@@ -241,25 +241,9 @@ def depth(name: str, layers: int) -> int:
     return 0 if {"embedding", "segments", "positions", "embedding_norm"} & {*parts} else layers + 1
 
 
-def lr_multiplier(step: int, training: Training) -> float:
-    """Return the share of the full learning rate at a step: warm-up, then decay."""
-    # A short run must not spend all its steps warming up.
-    warmup = min(training.warmup_steps, training.steps // 5)
-    if step < warmup:
-        return (step + 1) / warmup
-    done = (step - warmup) / max(1, training.steps - warmup)
-    schedules = {
-        "linear": 1 - done,
-        "cosine": (1 + math.cos(math.pi * done)) / 2,
-        "inverse-sqrt": math.sqrt(max(1, warmup) / (step + 1)),  # Noam: the warm-up sets its scale
-        "constant": 1.0,
-    }
-    return max(0.0, schedules[training.lr_schedule])
-
-
-def set_learning_rates(optimizers: list[torch.optim.Optimizer], step: int, training: Training) -> float:
+def set_learning_rates(optimizers: list[torch.optim.Optimizer], step: int, schedule: Schedule) -> float:
     """Set the learning rate of every parameter group for this step; return AdamW's."""
-    share = lr_multiplier(step, training)
+    share, training = schedule.lr_multiplier(step), schedule.training
     for optimizer in optimizers:
         full = training.muon_learning_rate if isinstance(optimizer, Muon) else training.learning_rate
         for group in optimizer.param_groups:

@@ -19,13 +19,15 @@ from greffon.core.config import (
     Shape,
     Training,
     check_names,
-    option,
     override,
 )
-from greffon.core.errors import UserError
+from greffon.core.conflicts import PRETRAINING_RULES, refuse_idle
+from greffon.core.console import say
+from greffon.core.device import using
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.locks import sole_use
 from greffon.core.rng import generator
-from greffon.core.settings import Budget, Corpus, Launch, Pairs, Start, part, refuse_conflicts, takes
+from greffon.core.settings import Budget, Corpus, Launch, Machine, Pairs, Start, part, takes
 from greffon.data.corpora import find_files
 from greffon.data.sentence_pairs import Pair
 from greffon.data.spans import Views
@@ -37,8 +39,9 @@ from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.corpus import HELD_OUT_SHARE
 from greffon.objectives.masked import Masked, Roles
 from greffon.objectives.protocol import Objective
+from greffon.runs.huggingface.fit import export_note
 from greffon.runs.run import Run
-from greffon.training.distributed.launch import begin, carry_out, process_group, reopen
+from greffon.training.distributed.launch import begin, carry_out, launched, reopen
 from greffon.training.estimate import calibrated, check_memory
 from greffon.training.jobs import Job, lowest_loss
 from greffon.training.recipe import (
@@ -47,7 +50,6 @@ from greffon.training.recipe import (
     described,
     foundation,
     pair_trial,
-    refuse_ignored,
     resolved,
     tokens_of_step,
 )
@@ -64,7 +66,7 @@ FEWEST = 5
 """Minimum number of evaluations of a short run, so that there are enough checkpoints to select and average from."""
 
 
-@takes(Start, Corpus, Pairs, Budget, Launch, Masking, Contrast, Shape, Training)
+@takes(Start, Corpus, Pairs, Budget, Launch, Machine, Masking, Contrast, Shape, Training)
 def pretrain(
     texts: str | Path | Sequence[str | Path] = (),
     *,
@@ -75,8 +77,8 @@ def pretrain(
 ) -> Run:
     """Pretrain a body on text files and return its Run.
 
-    `settings` are the fields of `Start`, `Corpus`, `Pairs`, `Budget`, `Launch`, `Masking`, `Contrast`, `Shape` and
-    `Training` in `greffon.core.settings` and `greffon.core.config`, under the names of the command line's options:
+    `settings` are the fields of `Start`, `Corpus`, `Pairs`, `Budget`, `Launch`, `Machine`, `Masking`, `Contrast`,
+    `Shape` and `Training` in `greffon.core.settings` and `greffon.core.config`, under the names of the options:
     `pretrain(["texts/"], out="runs/body", steps=1000, layers=6, dropout=0.1)`.
 
     Give one of `steps`, `tokens` and `minutes` (10 minutes by default). `init_from` is a run whose weights,
@@ -88,21 +90,26 @@ def pretrain(
     `decoder_from`).
 
     `processes` trains in several processes on this machine, with the same batches and the same losses; `fsdp` shards
-    the weights over them. Neither is part of the run: it can be resumed with any number of processes.
+    the weights over them. `device`, `precision` and `threads` say what to compute with, and `tensorboard` and `mlflow`
+    write the metrics there, too. None of these is part of the run: it can be resumed with others.
     """
     launch, settings = part(Launch(), settings)
-    group = process_group(launch.processes, launch.fsdp)
-    with group.report_once(f"greffon resume {out}"):
-        lay_out = partial(Run.create, recipe=make_recipe(texts, **settings))
-        return begin(out, lay_out, force=force, quiet=quiet, group=group, **vars(launch))
+    machine, settings = part(Machine(), settings)
+    with launched(launch, machine, f"greffon resume {out}") as group:
+        recipe = make_recipe(texts, **settings)
+        if group.is_main and not quiet and (note := export_note(recipe)):
+            say(note)
+        lay_out = partial(Run.create, recipe=recipe)
+        return begin(out, lay_out, force=force, quiet=quiet, group=group, launch=launch)
 
 
-@takes(Start, Corpus, Pairs, Budget, Masking, Contrast, Shape, Training)
+@takes(Start, Corpus, Pairs, Budget, Machine, Masking, Contrast, Shape, Training)
 def estimate(texts: str | Path | Sequence[str | Path] = (), **settings: Any) -> Recipe:
     """Time a few steps of what `pretrain` would do with these settings, on random tokens, and write nothing.
 
     The `cost` of the recipe holds the result: `estimate(["texts/"], steps=1000).cost`.
     """
+    machine, settings = part(Machine(), settings)
     recipe = make_recipe(texts, **settings)
     training = recipe.training
     check_memory(recipe)
@@ -116,7 +123,8 @@ def estimate(texts: str | Path | Sequence[str | Path] = (), **settings: Any) -> 
         digest="",
         summary="",
     )
-    return calibrated(recipe, job)
+    with using(machine):
+        return calibrated(recipe, job)
 
 
 def _rehearsal(recipe: Recipe) -> tuple[Objective, Batch]:
@@ -127,7 +135,8 @@ def _rehearsal(recipe: Recipe) -> tuple[Objective, Batch]:
     random = generator(0, "estimate")
     if recipe.contrast is not None:
         spans = random.integers(6, vocab_size, (rows, 2, recipe.contrast.span_length))
-        contrastive = Contrastive(0, 3, 4, recipe.contrast.temperature, common=np.ones(vocab_size, dtype=bool))
+        every = np.ones(vocab_size, dtype=bool)
+        contrastive = Contrastive(0, 3, 4, recipe.contrast.temperature, every, every)
         return contrastive, contrastive.batch([Views(*pair) for pair in spans], random)
     tokens = random.integers(6, vocab_size, (rows, length + 1))
     if recipe.masking is None:
@@ -150,22 +159,22 @@ def _held_out_tokens(recipe: Recipe) -> int:
     return min(most, int((HELD_OUT_SHARE if not data.valid else 1.0) * packed / 4))
 
 
-@takes(Launch)
+@takes(Launch, Machine)
 def resume(run: str | Path | Run, *, extra_steps: int = 0, quiet: bool = False, **settings: Any) -> Run:
     """Continue a run that was interrupted; `extra_steps` trains a finished one for longer.
 
-    `settings` are the fields of `Launch`: the number of processes may differ from the one that the run began with.
+    `settings` are the fields of `Launch` and `Machine`: they may differ from those that the run
+    began with.
     """
-    check_names(settings, Launch)
-    launch = override(Launch(), settings)
-    group = process_group(launch.processes, launch.fsdp)
-    with group.report_once(f"greffon resume {run.path if isinstance(run, Run) else run}"):
+    check_names(settings, Launch, Machine)
+    launch, machine = override(Launch(), settings), override(Machine(), settings)
+    with launched(launch, machine, f"greffon resume {run.path if isinstance(run, Run) else run}") as group:
         if extra_steps < 0:
-            raise UserError(f"extra_steps is {extra_steps}; choose a number of steps above 0")
+            raise out_of_range("extra_steps", extra_steps, "choose a number of steps above 0")
         opened = Run.open(run)
         with sole_use(opened.path) if group.holds_lock else nullcontext():
             opened = reopen(opened, extra_steps, group=group)
-            return carry_out(opened, quiet=quiet, group=group, **vars(launch))
+            return carry_out(opened, quiet=quiet, group=group, launch=launch)
 
 
 def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) -> Recipe:
@@ -177,24 +186,23 @@ def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) 
     corpus, settings = part(Corpus(), settings)
     pairs, settings = part(Pairs(), settings)
     budget, settings = part(Budget(), settings)
-    refuse_ignored(settings, start.objective)
-    refuse_conflicts(settings)
     base = foundation(start, settings)
     check_text(texts, corpus, pairs, start.objective)
     vocab_size = _vocab_size(start, base)
     masking = _masking(start.objective, settings, base.origin)
     contrast = _contrast(start.objective, settings, base.origin)
-    shape = override(base.preset.shape, settings)
+    shape = override(base.shape, settings)
     if contrast is not None and "span_length" not in settings:  # a shorter context reads shorter spans
         contrast = replace(contrast, span_length=min(contrast.span_length, max(2, shape.context - 2)))
     if contrast is not None and contrast.span_length + 2 > shape.context:
         raise UserError(
-            f"span_length {contrast.span_length} does not fit into a context of {shape.context} tokens between its two "
-            "special tokens; choose a smaller --span-length or a larger --context"
+            f"{setting('span_length', contrast.span_length)} does not fit into a context of {shape.context} tokens "
+            "between its two special tokens; choose a smaller --span-length or a larger --context"
         )
     if masking is not None and masking.next_sentence:
         shape = replace(shape, segments=2)
     training = override(base.preset.training_for(start.objective), settings)
+    refuse_idle(PRETRAINING_RULES, settings, {**vars(shape), **vars(training), "objective": start.objective})
     training = _with_budget(training, tokens_of_step(start.objective, contrast, shape, training), budget)
     if "evaluate_every" not in settings and 0 < training.steps < FEWEST * training.evaluate_every:
         training = replace(training, evaluate_every=-(-training.steps // FEWEST))
@@ -217,7 +225,7 @@ def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) 
 def _vocab_size(start: Start, base: Foundation) -> int:
     """Find the size of the vocabulary: an existing tokenizer's, or the one to be trained."""
     if base.tokenizer is None:
-        return base.preset.vocab_size if start.vocab_size is None else start.vocab_size
+        return base.preset.vocab_size_for(start.objective) if start.vocab_size is None else start.vocab_size
     if start.vocab_size is not None:
         raise UserError("a tokenizer has its own vocabulary; give either --tokenizer or --vocab-size, not both")
     loaded = Tokenizer.load(base.tokenizer)
@@ -243,12 +251,13 @@ def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) ->
     }
     if objective != "masked":
         if given:
-            raise UserError(f"{option(next(iter(given)))} belongs to --objective masked, not to {objective}")
+            raise UserError(f"{setting(next(iter(given)))} belongs to --objective masked, not to {objective}")
         return None
     base = Masking() if origin is None or origin.recipe.masking is None else origin.recipe.masking
-    for name in ("next_sentence", "gist"):
-        if origin is not None and given.get(name, getattr(base, name)) != getattr(base, name):
-            raise UserError(f"{name} is a fixed part of {origin.path}, where the weights come from; leave it out")
+    if origin is not None and given.get("next_sentence", base.next_sentence) != base.next_sentence:
+        raise UserError(
+            f"{setting('next_sentence')} is a fixed part of {origin.path}, where the weights come from; leave it out"
+        )
     return override(base, given)
 
 
@@ -257,7 +266,7 @@ def _contrast(objective: str, settings: Mapping[str, Any], origin: Run | None) -
     given = {f.name: settings[f.name] for f in fields(Contrast) if f.name in settings}
     if objective != "contrastive":
         if given:
-            raise UserError(f"{option(next(iter(given)))} belongs to --objective contrastive, not to {objective}")
+            raise UserError(f"{setting(next(iter(given)))} belongs to --objective contrastive, not to {objective}")
         return None
     return override(Contrast() if origin is None else origin.recipe.contrast or Contrast(), given)
 

@@ -14,8 +14,8 @@ from greffon.training.loop import Step
 _PLAIN_SECONDS = 15.0
 """Time between two plain lines."""
 SMOOTHING = 0.95
-"""Decay of the running means that are shown: about the last 20 steps."""
-AUXILIARY_LOSSES = {"pair_loss": "pairs", "gist_loss": "the gist"}
+"""Decay of the running means that are shown: about the last 20 steps, or all while there are fewer."""
+AUXILIARY_LOSSES = {"pair_loss": "pairs", "words_loss": "the words"}
 """The auxiliary losses by the name in metrics.jsonl, in words."""
 
 
@@ -26,9 +26,8 @@ class TrainingProgress:
         self.steps, self.done, self.quiet = steps, done, quiet
         self.started = time.monotonic()
         self.last_line = self.started
-        self.speed = 0.0  # tokens per second, running mean
-        self.loss: float | None = None
-        self.auxiliary = ("", 0.0)  # name of the auxiliary loss, and its running mean
+        self.speed, self.loss, self.auxiliary = RunningMean(), RunningMean(), RunningMean()
+        self.beside = ""  # name of the auxiliary loss
         self.scores = ""
         self.bar: Progress | None = None
         self.task = TaskID(0)
@@ -60,25 +59,24 @@ class TrainingProgress:
 
     def step(self, step: Step) -> None:
         """Show one step."""
-        speed = step.tokens / step.seconds
-        self.speed = _smoothed(self.speed or speed, speed)
+        self.speed.add(step.tokens / step.seconds)
         (_, main_loss), *others = step.parts.items() if step.parts else [("", step.loss)]
-        self.loss = _smoothed(main_loss if self.loss is None else self.loss, main_loss)
-        for name, loss in others:
-            self.auxiliary = name, _smoothed(self.auxiliary[1] or loss, loss)
+        self.loss.add(main_loss)
+        for self.beside, loss in others:
+            self.auxiliary.add(loss)
         if self.quiet:
             return
-        text = f"loss {self.loss:.3f}"
-        if self.auxiliary[0]:
-            text += f" + {self.auxiliary[1]:.3f} for {AUXILIARY_LOSSES[self.auxiliary[0]]}"
+        text = f"loss {self.loss.value:.3f}"
+        if self.beside:
+            text += f" + {self.auxiliary.value:.3f} for {AUXILIARY_LOSSES[self.beside]}"
         if step.bytes:
-            text += f" · {self.loss * step.targets / step.bytes / math.log(2):.2f} bits/byte"
-        text += f" · {self.speed:,.0f} tokens/s{self.scores}"
+            text += f" · {self.loss.value * step.targets / step.bytes / math.log(2):.2f} bits/byte"
+        text += f" · {self.speed.value:,.0f} tokens/s{self.scores}"
         if step.padding > 0.005:
             text += f" · padding {step.padding:.0%}"
         now = time.monotonic()
         if self.bar is not None:
-            self.bar.update(self.task, completed=step.number, description=text)
+            self.bar.update(self.task, completed=step.number, total=self.steps, description=text)
         elif now - self.last_line > _PLAIN_SECONDS:
             self.last_line = now
             left = (now - self.started) / (step.number - self.done) * (self.steps - step.number)
@@ -91,7 +89,7 @@ class TrainingProgress:
 
     def evaluation(self, number: int, scores: dict[str, float], averaged: int = 0) -> None:
         """Show held-out scores; `averaged` is the number of snapshots whose mean the weights are."""
-        told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items())
+        told = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items() if "/" not in name)
         of = f", mean of the last {averaged} weights" if averaged else ""
         # Lines of later steps repeat it, so it names its step.
         self.scores = f" · held out at step {number:,}{of}: {told}"
@@ -99,5 +97,18 @@ class TrainingProgress:
             say(f"step {number:,}/{self.steps:,} · held out{of}: {told}")
 
 
-def _smoothed(mean: float, value: float) -> float:
-    return SMOOTHING * mean + (1 - SMOOTHING) * value
+class RunningMean:
+    """Exponential mean of the values seen so far, in which the first one weighs no more than the others."""
+
+    def __init__(self) -> None:
+        self._total = self._weight = 0.0
+
+    def add(self, value: float) -> None:
+        """Add the next value."""
+        self._total = SMOOTHING * self._total + (1 - SMOOTHING) * value
+        self._weight = SMOOTHING * self._weight + (1 - SMOOTHING)
+
+    @property
+    def value(self) -> float:
+        """The mean; there must be a value."""
+        return self._total / self._weight

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import FREE, Contrast, Data, Recipe, Shape, Training, option, override, refuse_pair_settings
-from greffon.core.errors import UserError
+from greffon.core.config import FREE, Contrast, Data, Recipe, Shape, Training, override
+from greffon.core.errors import UserError, setting
 from greffon.core.presets import DEFAULTS, Preset
 from greffon.core.presets import preset as preset_of
 from greffon.core.rng import generator
 from greffon.core.settings import Corpus, Pairs, Start
-from greffon.data.corpora import column_pairs, find_files, line_pairs
+from greffon.data.corpora import column_pairs, find_files, line_pairs, reason_without_columns
 from greffon.objectives.seq2seq import PairBatch, Seq2Seq
 from greffon.runs.run import Run
 
@@ -26,24 +26,20 @@ def check_text(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs, object
     else:
         for f in fields(Pairs):
             if getattr(pairs, f.name) != f.default:
-                raise UserError(f"{option(f.name)} is for translation; add --objective seq2seq")
+                raise UserError(f"{setting(f.name)} is for translation; add --objective seq2seq")
         if not texts:
             raise UserError("no text to train on; name at least one file, directory or glob")
+        if corpus.text_column != Corpus().text_column and (reason := reason_without_columns([*texts, *corpus.valid])):
+            raise UserError(f"{setting('text_column', corpus.text_column)} has no effect {reason}")
     if corpus.mix and len(corpus.mix) != len(texts):
         raise UserError(f"--mix has {len(corpus.mix)} numbers for {len(texts)} texts; give one for each")
     if corpus.mix and min(corpus.mix) < 1:
         raise UserError(f"--mix takes {min(corpus.mix)} rows of a text; choose 1 or more, or leave that text out")
+    if len(corpus.mix) == 1:
+        raise UserError(f"{setting('mix')} has no effect on a single text; leave it out")
     for files in (texts, corpus.valid):
         if files:
             find_files(files)
-
-
-def refuse_ignored(settings: Mapping[str, Any], objective: str) -> None:
-    """Refuse settings that have no effect on this objective."""
-    if objective != "seq2seq":
-        refuse_pair_settings(settings)
-    elif "batch_size" in settings:
-        raise UserError("the batch size of sentence pairs is measured in tokens, not rows; use --batch-tokens")
 
 
 def _check_pairs(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs) -> None:
@@ -56,7 +52,7 @@ def _check_pairs(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs) -> N
     for one, other in (("source", "target"), ("valid_source", "valid_target")):
         for here, there in ((one, other), (other, one)):
             if here in files and there not in files:
-                raise UserError(f"{option(here)} needs {option(there)}: two files, aligned line by line")
+                raise UserError(f"{setting(here)} needs {setting(there)}: two files, aligned line by line")
     if ("source" in files) == bool(texts):
         raise UserError(
             "no pairs to train on, or too many: give --source F --target F, "
@@ -68,7 +64,7 @@ def _check_pairs(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs) -> N
         raise UserError("--source-column and --target-column have no effect with --source F, a file without columns")
     for name, file in files.items():
         if not file.is_file():
-            raise UserError(f"{file.absolute()}: there is no such file; check {option(name)}")
+            raise UserError(f"{file.absolute()}: there is no such file; check {setting(name)}")
     for one, other in (("source", "target"), ("valid_source", "valid_target")):
         if one in files:
             deque(line_pairs(files[one].absolute(), files[other].absolute()), maxlen=0)  # are they aligned to the end?
@@ -97,6 +93,7 @@ class Foundation:
 
     name: str
     preset: Preset
+    shape: Shape
     tokenizer: Path | None = None
     origin: Run | None = None
     encoder: Run | None = None
@@ -105,15 +102,18 @@ class Foundation:
 
 def foundation(start: Start, settings: Mapping[str, Any]) -> Foundation:
     """Look up the preset, and open the runs to start from; what they fix cannot be chosen anew."""
-    name = start.preset or DEFAULTS.get(start.objective, "compact")
+    name = start.preset or DEFAULTS.get(start.objective, "auto")
     preset = preset_of(name, start.objective)
     if start.encoder_from is not None or start.decoder_from is not None:
         sides = [None if side is None else Run.open(side) for side in (start.encoder_from, start.decoder_from)]
         shape, tokenizer = _shared_by(sides, start, preset.shape, settings)
-        return Foundation(name, replace(preset, shape=shape), tokenizer, None, *sides)
+        return Foundation(name, preset, shape, tokenizer, None, *sides)
     if start.init_from is not None:
         return _like(Run.open(start.init_from), start, settings)
-    return Foundation(name, preset, None if start.tokenizer is None else Path(start.tokenizer))
+    given = None if start.tokenizer is None else Path(start.tokenizer)
+    if given is not None and (given / "recipe.json").is_file():
+        Run.open(given)  # which refuses a run of another version
+    return Foundation(name, preset, preset.shape_for(start.objective), given)
 
 
 def _like(origin: Run, start: Start, settings: Mapping[str, Any]) -> Foundation:
@@ -129,9 +129,11 @@ def _like(origin: Run, start: Start, settings: Mapping[str, Any]) -> Foundation:
     if start.tokenizer is not None or start.vocab_size is not None:
         fixed.append("tokenizer")
     if fixed:
-        raise UserError(f"{fixed[0]} is a fixed part of {origin.path}, where the weights come from; leave it out")
+        raise UserError(
+            f"{setting(fixed[0])} is a fixed part of {origin.path}, where the weights come from; leave it out"
+        )
     found = preset_of(base.preset, start.objective)
-    return Foundation(base.preset, replace(found, shape=base.shape), origin.path, origin)
+    return Foundation(base.preset, found, base.shape, origin.path, origin)
 
 
 def _shared_by(
@@ -157,7 +159,7 @@ def _shared_by(
         raise UserError(f"{runs[0].path} and {runs[1].path} have different tokenizers; both sides need the same")
     fixed = [name for name in settings if hasattr(wanted, name) and name not in kept]
     if fixed:
-        raise UserError(f"{fixed[0]} is a fixed part of {first.path}, where weights come from; leave it out")
+        raise UserError(f"{setting(fixed[0])} is a fixed part of {first.path}, where weights come from; leave it out")
     # An encoder with segment embeddings reads the whole source as its first segment.
     form = replace(forms[0], segments=sides[0].recipe.shape.segments if sides[0] else 0)
     if form.positions == "learned":

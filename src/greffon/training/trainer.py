@@ -7,7 +7,7 @@ import math
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
@@ -21,23 +21,26 @@ from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.locks import sole_use
 from greffon.core.machine import keep_memory
-from greffon.core.rng import derive
 from greffon.data.corpora import documents
-from greffon.data.lsa import lsa_embeddings
 from greffon.data.parallel import training_pairs
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model
 from greffon.nn.model import Model, compile_blocks
-from greffon.objectives.corpus import training_documents
-from greffon.runs.run import Run
+from greffon.runs.run import SCHEDULE, Run
 from greffon.runs.tensors import fill, tensors_of
+from greffon.training.clock import Clock
 from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
 from greffon.training.distributed.shared_run import shared
 from greffon.training.estimate import calibrated, check_memory, cost_line
 from greffon.training.jobs import JOBS, Job
+from greffon.training.listeners import Listeners, listening
 from greffon.training.loop import Step, fit
+from greffon.training.lsa_start import begin_with_lsa
 from greffon.training.optim import load_state_tensors, make_optimizers, state_tensors
+from greffon.training.probe_head import start_at_probe
 from greffon.training.progress import TrainingProgress
+from greffon.training.schedule import Schedule, Segment
+from greffon.training.selection import selected
 from greffon.training.spikes import MAX_SKIPPED_IN_A_ROW, SpikeDetector
 from greffon.training.transfer import transfer, transfer_sides
 
@@ -55,15 +58,18 @@ class Interrupted(KeyboardInterrupt):
         self.how, self.signal = how, signal
 
 
-def train(run: Run, *, quiet: bool = False, group: ProcessGroup = SINGLE_PROCESS) -> Run:
-    """Train a run to its last step; a run that has a checkpoint resumes from it."""
+def train(run: Run, *, quiet: bool = False, group: ProcessGroup = SINGLE_PROCESS, trackers: Sequence[str] = ()) -> Run:
+    """Train a run to its last step; a run that has a checkpoint resumes from it.
+
+    `trackers` are tools that are told of the metrics as well: tensorboard, mlflow.
+    """
     keep_memory()
     run = shared(run, group)
     silent = quiet or not group.is_main
     tell: Callable[[str], None] = (lambda message: None) if silent else say
     try:
         with sole_use(run.path) if group.holds_lock else nullcontext():
-            _carry_out(run, tell, quiet, group)
+            _carry_out(run, tell, quiet, group, trackers)
     except KeyboardInterrupt as stop:
         raise Interrupted(f"greffon resume {run.path}", getattr(stop, "signal", signal.SIGINT)) from None
     except OSError as problem:
@@ -71,7 +77,9 @@ def train(run: Run, *, quiet: bool = False, group: ProcessGroup = SINGLE_PROCESS
     return run
 
 
-def _carry_out(run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessGroup) -> None:
+def _carry_out(
+    run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessGroup, trackers: Sequence[str]
+) -> None:
     with group.main_process_first():
         if group.is_main:
             run.sweep()
@@ -82,11 +90,18 @@ def _carry_out(run: Run, tell: Callable[[str], None], quiet: bool, group: Proces
         job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
     tell(job.summary)
     _note_data(run, job)
-    if run.recipe.training.steps == 0 or not (run.recipe.cost or quiet):
-        run.save_recipe(_agreed(calibrated(run.recipe, job, group), group))
+    _adapt(run, tell, quiet, group)
+    if run.recipe.data.selection == "folds" and not run.recipe.data.fold:
+        job = selected(run, job, lambda fold: train(fold, quiet=True, group=group), tell, group)
+    timed = run.recipe.training.steps == 0
+    if timed or not (run.recipe.cost or quiet):
+        recipe = _agreed(calibrated(run.recipe, job, group), group)
+        if timed:
+            run.log_schedule(Segment.first(recipe.training, timed=True).to_json())
+        run.save_recipe(recipe)
     if not quiet:
         tell(cost_line(run.recipe, run.checkpoint_step))
-    _train(run, job, tell, quiet, group)
+    _train(run, job, tell, quiet, group, trackers)
 
 
 def _not_written(run: Run, problem: OSError) -> str:
@@ -117,7 +132,10 @@ def prepare_tokenizer(run: Run, tell: Callable[[str], None]) -> None:
             if run.recipe.objective == "seq2seq":
                 tokenizer = Tokenizer.train(chain.from_iterable(training_pairs(data)), run.recipe.vocab_size)
             else:
-                tokenizer = Tokenizer.train(documents(data.train, data.text_column), run.recipe.vocab_size)
+                # Which documents are alike does not depend on capitals.
+                lowercase = run.recipe.objective == "contrastive"
+                texts = documents(data.train, data.text_column)
+                tokenizer = Tokenizer.train(texts, run.recipe.vocab_size, lowercase=lowercase)
         run.adopt(tokenizer)
 
 
@@ -140,6 +158,7 @@ class TrainingState:
     best: dict[str, float] | None = None
     stale: int = 0  # evaluations since the best
     seconds: float = 0.0
+    elapsed: float = 0.0  # seconds of training with its evaluations, where it follows the clock
     spikes: SpikeDetector = field(default_factory=SpikeDetector)
 
     def out_of_patience(self, training: Training) -> bool:
@@ -147,55 +166,58 @@ class TrainingState:
         return 0 < training.patience <= self.stale
 
 
-def _initial(run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessGroup) -> Model:
+def _adapt(run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessGroup) -> None:
+    """Go on pretraining the body on the texts of the task first, where the run has a body of its own for that."""
+    source = Run.open(run.recipe.origin) if run.recipe.origin else run
+    if source.path.parent == run.path.resolve() and not source.finished:
+        tell(f"adapting the body to the task's own text: {source.path}")
+        train(source, quiet=quiet, group=group)
+        if source.scores["step"] == 0:
+            tell("adapting did not help: held-out text of the task got no likelier, and the body is as it was")
+
+
+def _initial(run: Run, tell: Callable[[str], None]) -> Model:
     """Build the model of the first step: with new weights, or with the body of its origin."""
     recipe = run.recipe
     model = make_model(recipe)
     if recipe.contrast is not None and not recipe.origin:
-        _begin_with_lsa(model, recipe, run.tokenizer)
+        begin_with_lsa(model, recipe, run.tokenizer)
     if recipe.origin:
         source = Run.open(recipe.origin)
-        if source.path.parent == run.path.resolve() and not source.finished:
-            tell(f"adapting the body to the task's own text: {source.path}")
-            train(source, quiet=quiet, group=group)
-            if source.scores["step"] == 0:
-                tell("adapting did not help: held-out text of the task got no likelier, and the body is as it was")
         if recipe.vocab_size != source.recipe.vocab_size or run.tokenizer.digest != source.tokenizer.digest:
             raise UserError(f"{source.path} has another tokenizer; give --tokenizer {source.path}")
         tell(str(transfer(model, source, head=recipe.graft is None)))
     if recipe.encoder_origin or recipe.decoder_origin:
         sides = [Run.open(path) if path else None for path in (recipe.encoder_origin, recipe.decoder_origin)]
         tell(str(transfer_sides(model, run.tokenizer, *sides)))
+    if recipe.graft is not None and recipe.graft.head_init == "probe" and not run.checkpoint_step:
+        probe = start_at_probe(model, recipe, run.tokenizer)
+        tell(f"head: starts as the probe, logistic regression on the body's vectors (C {probe.strength:g})")
     if recipe.graft is not None and recipe.graft.freeze:
         model.body.requires_grad_(False)
     return model
 
 
-def _begin_with_lsa(model: Model, recipe: Recipe, tokenizer: Tokenizer) -> None:
-    """Start the token embeddings from latent semantic analysis of the text, where it is large enough for that."""
-    texts = training_documents(recipe, tokenizer)
-    made = lsa_embeddings(texts, recipe.vocab_size, recipe.shape.hidden_size, derive(recipe.training.seed, "lsa"))
-    if made is not None:
-        scale = math.sqrt(recipe.shape.hidden_size) if recipe.shape.scale_embeddings else 1.0
-        with torch.no_grad():
-            model.body.embedding.weight.copy_(torch.from_numpy(made / scale))
-
-
-def _train(run: Run, job: Job, tell: Callable[[str], None], quiet: bool, group: ProcessGroup) -> None:
+def _train(
+    run: Run, job: Job, tell: Callable[[str], None], quiet: bool, group: ProcessGroup, trackers: Sequence[str]
+) -> None:
     training = run.recipe.training
-    model = _initial(run, tell, quiet, group)
+    model = _initial(run, tell)
     if training.compile:
         compile_blocks(model)
     group.to_device(model)
+    run.save_recipe(replace(run.recipe, environment=_machine(group)))
     optimizers = make_optimizers(model, training)
     state = _restore(run, model, optimizers, tell, group)
     run.forget_after(state.step or -1)  # without a checkpoint even step 0 is done again
     run.drop_snapshots(after=state.step)
+    schedule = Schedule(training, state.step, Segment.read(group.broadcast(run.schedule()), str(run.path / SCHEDULE)))
     with (
-        TrainingProgress(training.steps, state.step, quiet or not group.is_main) as progress,
+        TrainingProgress(schedule.at(state.step).steps, state.step, quiet or not group.is_main) as progress,
         _stop_signals() as stop,
+        listening(run, trackers if group.is_main else (), state.step) as listeners,
     ):
-        _Trainer(run, job, model, optimizers, state, group, progress).train(stop)
+        _Trainer(run, job, model, optimizers, state, group, progress, listeners, schedule).train(stop)
     run.mark_finished()
     if state.spikes.skipped:
         tell(f"{state.spikes.skipped:,} steps were skipped because their numbers went wrong; metrics.jsonl names them")
@@ -212,6 +234,9 @@ class _Trainer:
     state: TrainingState
     group: ProcessGroup
     progress: TrainingProgress
+    listeners: Listeners
+    schedule: Schedule
+    clock: Clock | None = None  # of a training that lasts so many minutes
     logged: float = field(default_factory=time.monotonic)  # when a step was last written to metrics.jsonl
     saved: float = field(default_factory=time.monotonic)  # when a checkpoint was last written
 
@@ -222,27 +247,40 @@ class _Trainer:
 
     def train(self, stop: "Stop") -> None:
         """Bring the model to its last step, to the end of its patience, or to where the user stops it."""
-        training, state, job = self.training, self.state, self.job
-        # Patience may have run out just before the run was marked as finished.
-        done = training.steps if state.out_of_patience(training) else state.step
-        if state.step == 0:
+        training, state, job, schedule = self.training, self.state, self.job, self.schedule
+        if (
+            state.out_of_patience(training) or state.step == job.final_step
+        ):  # just before the run was marked as finished
+            schedule.done = schedule.at(state.step).steps
+        if state.step == 0 and job.final_step in (None, 0):
             self.evaluate()
+        if schedule.at(state.step).timed:
+            evaluation = self.run.recipe.cost.get("seconds_an_evaluation", 0.0)
+            self.clock = Clock(training, now=time.monotonic(), elapsed=state.elapsed, evaluation=evaluation)
         for step in fit(
-            self.model, job.objective, job.batches, self.optimizers, training, done, state.spikes, self.group
+            self.model, job.objective, job.batches, self.optimizers, training, schedule, state.spikes, self.group
         ):
             self.after(step, stop)
+            if step.number == job.final_step:
+                break
             if state.out_of_patience(training):
                 several = "s" * (state.stale != 1)
                 self.progress.say(f"stopping early: no better score in {state.stale} evaluation{several}")
                 break
-        if training.average_checkpoints > 1 and self.evaluate_average():
+        if job.final_step is None and training.average_checkpoints > 1 and self.evaluate_average():
             self.save()
+        if self.clock is not None and schedule.segments[-1].step < state.step:  # nothing was planned after this
+            seconds = round(self.clock.elapsed(time.monotonic()), 3)
+            last = schedule.at(state.step).replanned(training, state.step, state.step, timed=True, seconds=seconds)
+            self.record(from_dict(Segment, self.group.broadcast(last.to_json()), "the schedule"))
 
     def after(self, step: Step, stop: "Stop") -> None:
         """Do what is due after a step: log, evaluate, save, and stop if the user asked for it."""
         self.state.step = step.number
         self.state.seconds += step.seconds
-        evaluation_due = self.training.evaluates(step.number)
+        self.plan()
+        final = self.job.final_step
+        evaluation_due = self.schedule.evaluates(step.number) if final is None else step.number == final
         if step.skipped:
             self.report_skipped(step)
         else:
@@ -254,17 +292,39 @@ class _Trainer:
         checkpoint_due = time.monotonic() - self.saved > 60 * self.training.checkpoint_minutes
         stopped, checkpoint_due = self.group.any_rank(bool(stop.asked), checkpoint_due)
         if evaluation_due or checkpoint_due or stopped:
+            self.state.elapsed = self.clock.elapsed(time.monotonic()) if self.clock else 0.0
             self.save()
             self.saved = time.monotonic()
-        if stopped and step.number < self.training.steps:
+        if evaluation_due and self.clock is not None:
+            self.clock.evaluated(time.monotonic())
+        if stopped and not self.schedule.ends(step.number):
             raise Interrupted("", stop.asked or signal.SIGINT)
+
+    def plan(self) -> None:
+        """Plan the number of steps anew, if the training follows the clock and that is due."""
+        if self.clock is None:
+            return
+        now = time.monotonic()
+        self.clock.stepped(now)
+        made = self.clock.plan(now, self.state.step, self.schedule)
+        agreed = self.group.broadcast({} if made is None else made.to_json())
+        if agreed:
+            self.record(from_dict(Segment, agreed, "the schedule"))
+
+    def record(self, segment: Segment) -> None:
+        """Write down what is planned, and then follow it."""
+        self.run.log_schedule(segment.to_json())
+        self.schedule.segments.append(segment)
+        self.progress.steps = segment.steps
+        if segment.steps != self.training.steps:
+            self.run.save_recipe(replace(self.run.recipe, training=replace(self.training, steps=segment.steps)))
 
     def log(self, step: Step, *, always: bool) -> None:
         """Show a step, and write it to metrics.jsonl: one a second, and each of the first."""
         self.progress.step(step)
         now = time.monotonic()
         if now - self.logged > LOG_EVERY_SECONDS or always or step.number <= FIRST_STEPS:
-            self.run.log(
+            self.listeners.record(
                 {
                     "step": step.number,
                     "loss": step.loss,
@@ -280,7 +340,7 @@ class _Trainer:
     def report_skipped(self, step: Step) -> None:
         """Tell of a step that changed no weight; too many of them in a row are an error."""
         self.progress.say(f"step {step.number:,} is skipped: {step.skipped}")
-        self.run.log({"step": step.number, "skipped": step.skipped, "seconds": round(self.state.seconds, 3)})
+        self.listeners.record({"step": step.number, "skipped": step.skipped, "seconds": round(self.state.seconds, 3)})
         if self.state.spikes.in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise UserError(_diverged(self.run, step, self.state))
         self.progress.skipped(step)
@@ -293,7 +353,7 @@ class _Trainer:
         state, key = self.state, self.job.selection_key
         scores = self.group.score(self.model, self.job.evaluate)
         entry = {"step": state.step, "seconds": round(state.seconds, 3), "valid": scores}
-        self.run.log({**entry, "averaged": averaged} if averaged else entry)
+        self.listeners.record({**entry, "averaged": averaged} if averaged else entry)
         self.progress.evaluation(state.step, scores, averaged)
         # A loss that is not a number is never the best, whatever the other scores.
         if state.best is None or (math.isfinite(scores["loss"]) and key(scores) > key(state.best)):
@@ -369,7 +429,7 @@ def _restore(
 
 def _warn_of_changes(before: object, now: Mapping[str, Any]) -> None:
     """Warn of each difference between the environment of the checkpoint and the present one."""
-    usual = {"processes": 1, "device": "cpu"}
+    usual = {"processes": 1, "device": "cpu", "precision": "fp32"}
     known = usual | (before if isinstance(before, dict) else {})
     for name, value in (usual | dict(now)).items():
         if known.get(name) != value:
@@ -386,6 +446,12 @@ def environment(group: ProcessGroup = SINGLE_PROCESS) -> dict[str, Any]:
         "CPU instructions": torch.backends.cpu.get_cpu_capability(),
         **group.environment(),
     }
+
+
+def _machine(group: ProcessGroup) -> dict[str, Any]:
+    """Return what the recipe tells of the machine: the choices of device, precision and threads."""
+    found = environment(group)
+    return {name: found[name] for name in ("device", "precision", "threads")}
 
 
 class Stop:

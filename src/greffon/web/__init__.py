@@ -9,7 +9,8 @@ A leaf: nothing imports it but its command, and it can be deleted without touchi
     curves       the logged scores of a run, thinned out for a chart
     thread_pool  the threads that models run in, the queue before them, and cancellation
     guards       checks of every request: host, size, time
-    app          the routes
+    application  what both pages have: files, guards, one sentence for each failure
+    app          the routes of runs
     server       the socket, and a deadline for idle connections
     static/      the page: plain HTML, CSS and JavaScript, without a build step
 """
@@ -26,12 +27,17 @@ if TYPE_CHECKING:
 
 def serve(runs: "Sequence[str | Path | Run]", *, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serve a web page for runs and comparisons until Ctrl-C: `serve(["runs/body"])`; port 0 takes a free port."""
+    _check_packages()
+    from greffon.web.server import run_server
+
+    run_server(runs, host, port)
+
+
+def _check_packages() -> None:
     try:
-        from greffon.web.server import run_server
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("starlette", "uvicorn"):
-            raise
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError:
         raise UserError(
             "the page needs starlette and uvicorn; install them with: pip install 'greffon[serve]'"
         ) from None
-    run_server(runs, host, port)

@@ -1,16 +1,12 @@
 """The routes: the page, its files, and the JSON API."""
 
-import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Collection
-from importlib import resources
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
@@ -21,16 +17,14 @@ from greffon.core.json_results import to_json
 from greffon.inference.generate import Generation, Written
 from greffon.runs.run import Run
 from greffon.web import schemas
-from greffon.web.catalogue import Catalogue, Unknown
+from greffon.web.application import application, json_body, page
+from greffon.web.catalogue import Catalogue
 from greffon.web.description import description
-from greffon.web.guards import BoundedBody, KnownHost, SafeHeaders
 from greffon.web.handlers import ANSWERS, question_of
 from greffon.web.handlers import stream as stream_answer
 from greffon.web.limits import DEFAULT, Limits
-from greffon.web.thread_pool import Busy, Dropped, ThreadPool, Work, gone
+from greffon.web.thread_pool import ThreadPool, Work, gone
 
-LONGEST_ERROR = 500
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 REPORT_POLICY = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
 """A report may come from anywhere, so it is shown in a sandbox, without scripts."""
 
@@ -38,65 +32,8 @@ REPORT_POLICY = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-i
 def make_app(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Collection[str] = ()) -> Starlette:
     """Make the application over a catalogue; `hosts` are names for this machine besides localhost."""
     pool = ThreadPool(limits.at_once, limits.waiting)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            pool.close()
-
-    def busy(request: Request, problem: Exception) -> Response:
-        error = "too many requests at once; try again in a moment"
-        return JSONResponse({"error": error}, 503, {"Retry-After": str(limits.retry_seconds)})
-
-    api = Api(catalogue, pool)
-    app = Starlette(
-        routes=[*_page(), *api.routes()],
-        lifespan=lifespan,
-        middleware=[
-            Middleware(SafeHeaders),
-            Middleware(KnownHost, hosts=hosts),
-            Middleware(BoundedBody, limits=limits),
-        ],
-        exception_handlers={
-            HTTPException: lambda _, problem: _error(problem.detail, problem.status_code, problem.headers),
-            UserError: lambda _, problem: _error(catalogue.told(str(problem)), 400),
-            Unknown: lambda _, problem: _error(str(problem), 404),
-            Busy: busy,
-            Cancelled: busy,  # the server is closing
-            Dropped: lambda *_: Response(status_code=499),  # nobody reads it
-            ClientDisconnect: lambda *_: Response(status_code=499),
-            Exception: lambda *_: _error("the server failed; see its terminal for the error", 500),
-        },
-    )
-    app.state.pool = pool
-    return app
-
-
-def _error(problem: str, status: int, headers: Any = None) -> Response:
-    text = problem if len(problem) <= LONGEST_ERROR else problem[: LONGEST_ERROR - 1] + "…"
-    # A client may have sent half a character; it gets a question mark back.
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return JSONResponse({"error": text}, status, headers)
-
-
-def _page() -> list[BaseRoute]:
-    """Serve the page and its files from memory."""
-    routes: list[BaseRoute] = []
-    for file in resources.files("greffon.web").joinpath("static").iterdir():
-        kind = KINDS.get(file.name[file.name.rfind(".") :])
-        if kind is not None:
-            path = "/" if file.name == "index.html" else f"/static/{file.name}"
-            routes.append(Route(path, _file(file.read_bytes(), kind)))
-    return routes
-
-
-def _file(content: bytes, kind: str) -> Callable[[Request], Any]:
-    async def send(request: Request) -> Response:
-        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
-
-    return send
+    routes = [*page("static", "/static"), *Api(catalogue, pool).routes()]
+    return application(routes, pool, limits, hosts, catalogue.told)
 
 
 class Api:
@@ -146,7 +83,7 @@ class Api:
         kind = question_of(answer)
 
         async def endpoint(request: Request) -> Response:
-            asked: Any = schemas.read(kind, await _json(request))
+            asked: Any = schemas.read(kind, await json_body(request))
             self.catalogue.require(asked.run)
             found = await self.pool.do(lambda: answer(self.catalogue.run(asked.run), asked), request.receive)
             return JSONResponse(to_json(found))
@@ -155,20 +92,10 @@ class Api:
 
     async def stream(self, request: Request) -> Response:
         """Continue a prompt; send one line of JSON per token."""
-        asked = schemas.read(schemas.Stream, await _json(request))
+        asked = schemas.read(schemas.Stream, await json_body(request))
         self.catalogue.require(asked.run)
         work = self.pool.begin(lambda: stream_answer(self.catalogue.run(asked.run), asked))
         return Lines(work, asked, self.catalogue.told)
-
-
-async def _json(request: Request) -> Any:
-    """Read a JSON body. Other types are refused: a foreign page could send those without a CORS preflight."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
-    try:
-        return json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise UserError("the request is no valid JSON") from None
 
 
 class Lines(Response):

@@ -30,6 +30,10 @@ ABILITIES = {
 }
 
 
+OTHER_TASKS = ("answer", "embed", "attention")
+"""Abilities of a run that was fine-tuned for something else than one class a text."""
+
+
 class Unknown(Exception):  # noqa: N818 - the client's mistake, not ours
     """A client named something that is not served."""
 
@@ -51,6 +55,8 @@ class ServedRun(JsonResult):
     hidden_size: int
     context: int
     labels: tuple[str, ...]
+    task: str
+    """What a fine-tuned run gives: classes, multilabel, regression, pairs or tokens; `classes` for other runs."""
     steps_done: int
     steps: int
     seconds: float
@@ -178,7 +184,9 @@ class Catalogue:
             try:
                 described = _describe(name, self.run(name), live)
             except UserError as problem:
-                described = ServedRun(name, "damaged", "", "", (), 0, 0, 0, 0, 0, 0, (), 0, 0, 0.0, {}, str(problem))
+                described = ServedRun(
+                    name, "damaged", "", "", (), 0, 0, 0, 0, 0, 0, (), "", 0, 0, 0.0, {}, str(problem)
+                )
             self._described[name] = ((*stamp, live), described)
             return described
 
@@ -200,7 +208,7 @@ def _describe(name: str, run: Run, live: bool) -> ServedRun:
         state="finished" if run.finished else "training" if live else "stopped",
         objective=summary.objective,
         preset=summary.preset,
-        abilities=ABILITIES[summary.objective] if run.has_model else (),
+        abilities=_abilities(run) if run.has_model else (),
         parameters=summary.parameters,
         vocab_size=summary.vocab_size,
         layers=shape.layers,
@@ -208,11 +216,17 @@ def _describe(name: str, run: Run, live: bool) -> ServedRun:
         hidden_size=shape.hidden_size,
         context=shape.context,
         labels=summary.labels,
+        task=run.recipe.task,
         steps_done=metrics_step,
         steps=summary.steps,
         seconds=summary.seconds,
         scores={name: value for name, value in summary.scores.items() if isinstance(value, int | float)},
     )
+
+
+def _abilities(run: Run) -> tuple[str, ...]:
+    """Return the endpoints that accept a run."""
+    return ABILITIES[run.recipe.objective] if run.recipe.task == "classes" else OTHER_TASKS
 
 
 def _changed(path: Path) -> int:

@@ -72,6 +72,24 @@ class KnownHost:
         return host in self.hosts or (_is_address(own) and host == _plain(own))
 
 
+class OwnOrigin:
+    """Refuse requests that a page of another origin sends, if its browser says so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request pass, or answer 403."""
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            own = {f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")}
+            if any(origin.lower() not in own for origin in headers.getlist("origin")):
+                answer = JSONResponse({"error": "this page answers to itself only, not to other sites"}, 403)
+                await answer(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
 def _plain(host: str) -> str:
     """Remove the port and the brackets from a host."""
     host = host.strip().lower()

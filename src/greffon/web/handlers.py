@@ -1,13 +1,13 @@
 """From a request to its result, by the public functions of the package. Runs in a worker thread."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
 
 from greffon.core.errors import UserError
 from greffon.core.json_results import JsonResult
 from greffon.inference.attention import HeadHabits, Kind, attention
-from greffon.inference.classify import Classification
+from greffon.inference.classify import classifier
 from greffon.inference.classify import classify as classify_texts
 from greffon.inference.embed import embed as embed_texts
 from greffon.inference.fill_mask import Mask
@@ -17,6 +17,8 @@ from greffon.inference.generate import generate as generate_text
 from greffon.inference.generate import stream as stream_text
 from greffon.inference.occlusion import Occlusion
 from greffon.inference.occlusion import occlude as occlude_words
+from greffon.inference.tasks.classes import Classification
+from greffon.inference.tasks.tokens import MarkedSpan
 from greffon.inference.translate import Translation, translator
 from greffon.inference.translate import translate as translate_texts
 from greffon.runs.run import Run
@@ -37,7 +39,11 @@ def stream(run: Run, asked: schemas.Stream) -> Iterator[Written]:
 
 
 def _drawing(asked: schemas.Generate) -> dict[str, Any]:
-    return {name: getattr(asked, name) for name in ("max_new_tokens", "temperature", "top_k", "top_p", "seed")}
+    """Return the settings that differ from their defaults: a form sends all of them."""
+    names = ("max_new_tokens", "temperature", "top_k", "top_p", "seed")
+    return {
+        f.name: getattr(asked, f.name) for f in fields(asked) if f.name in names and getattr(asked, f.name) != f.default
+    }
 
 
 def fill(run: Run, asked: schemas.Fill) -> list[Mask]:
@@ -47,7 +53,31 @@ def fill(run: Run, asked: schemas.Fill) -> list[Mask]:
 
 def classify(run: Run, asked: schemas.Classify) -> list[Classification]:
     """Label texts."""
-    return classify_texts(run, asked.texts)
+    found = classify_texts(classifier(run), asked.texts)
+    return [one for one in found if isinstance(one, Classification)]
+
+
+@dataclass(frozen=True)
+class Answered(JsonResult):
+    """What a run says of a text or a pair; what its task does not give is null."""
+
+    task: str
+    label: str | None
+    labels: list[str] | None
+    probabilities: dict[str, float] | None
+    score: float | None
+    range: tuple[float, float] | None
+    """Two standard deviations of the training scores around their mean."""
+    spans: list[MarkedSpan] | None
+
+
+def answer(run: Run, asked: schemas.Answer) -> Answered:
+    """Say what the run's task gives."""
+    (found,) = classify_texts(run, [asked.text] if asked.second is None else [(asked.text, asked.second)])
+    given = {name: getattr(found, name, None) for name in ("label", "labels", "probabilities", "score", "spans")}
+    scale = run.recipe.score_scale
+    around = (scale[0] - 2 * scale[1], scale[0] + 2 * scale[1]) if scale else None
+    return Answered(task=run.recipe.task, range=around, **given)
 
 
 def occlude(run: Run, asked: schemas.Occlude) -> Occlusion:
@@ -117,6 +147,7 @@ ANSWERS: dict[str, Callable[[Run, Any], Any]] = {
     "generate": generate,
     "fill": fill,
     "classify": classify,
+    "answer": answer,
     "occlude": occlude,
     "translate": translate,
     "attention": attend,

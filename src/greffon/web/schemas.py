@@ -68,6 +68,15 @@ class Classify:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """Ask a run for several labels, scores, pairs (with `second`) or spans about a text."""
+
+    run: Name
+    text: Text
+    second: Text | None = None
+
+
+@dataclass(frozen=True)
 class Occlude:
     """Label a text, and return the influence of each word on the label."""
 

@@ -4,14 +4,15 @@ import asyncio
 import errno
 import ipaddress
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from greffon.core.console import say
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, out_of_range
 from greffon.runs.run import Run
 from greffon.web.app import make_app
 from greffon.web.catalogue import Catalogue
@@ -21,19 +22,24 @@ from greffon.web.limits import DEFAULT, Limits
 def run_server(runs: Sequence[str | Path | Run], host: str, port: int) -> None:
     """Print the address of the page, and serve it until Ctrl-C."""
     catalogue = Catalogue(runs)
+    serve_app(lambda hosts: make_app(catalogue, DEFAULT, hosts), host, port, "use the runs")
+
+
+def serve_app(make: Callable[[Sequence[str]], Starlette], host: str, port: int, risk: str) -> None:
+    """Print the address of an application, made for the names of this host, and serve it until Ctrl-C."""
     with listen(host, port) as listener:
         address, number = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         say(f"greffon is at http://{shown}:{number} (Ctrl-C stops it)")
         if not ipaddress.ip_address(address).is_loopback:
-            say("warning: everybody who can reach this address can use the runs; there is no password")
-        make_server(catalogue, hosts=[host, socket.gethostname()]).run(sockets=[listener])
+            say(f"warning: everybody who can reach this address can {risk}; there is no password")
+        server_of(make([host, socket.gethostname()]), DEFAULT).run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Open the socket; raise a `UserError` if the address cannot be used."""
     if not 0 <= port <= 65535:
-        raise UserError(f"port is {port}; choose a number from 0 (any free one) to 65535")
+        raise out_of_range("port", port, "choose a number from 0 (any free one) to 65535")
     try:
         (family, _, _, _, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return socket.create_server((str(address[0]), int(address[1])), family=family, backlog=256)
@@ -46,13 +52,18 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def make_server(catalogue: Catalogue, limits: Limits = DEFAULT, hosts: Sequence[str] = ()) -> uvicorn.Server:
-    """Make a server without starting it."""
+    """Make a server of runs without starting it."""
+    return server_of(make_app(catalogue, limits, hosts), limits)
+
+
+def server_of(app: Starlette, limits: Limits) -> uvicorn.Server:
+    """Make a server of an application without starting it."""
 
     class Protocol(ReadDeadline):
         seconds = limits.read_seconds
 
     config = uvicorn.Config(
-        make_app(catalogue, limits, hosts),
+        app,
         http=Protocol,
         ws="none",
         lifespan="on",

@@ -1,6 +1,9 @@
 """Every command works on an imported run; what cannot be imported or exported is refused by name."""
 
+import ast
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import checkpoints
@@ -15,6 +18,7 @@ import greffon
 from greffon.cli import run as command
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
+from greffon.runs.huggingface.checkpoint import locate, read_tensors
 from greffon.runs.run import Run
 
 
@@ -58,7 +62,13 @@ def test_an_imported_body_stands_beside_ones_own(folder: Path) -> None:
 
 def test_fine_tuned_it_can_be_exported_and_labels_travel(folder: Path) -> None:
     run = greffon.finetune(
-        folder / "bert", train=folder / "train.csv", epochs=1, context=20, out=folder / "tuned", quiet=True
+        folder / "bert",
+        train=folder / "train.csv",
+        epochs=1,
+        context=20,
+        head_init="random",
+        out=folder / "tuned",
+        quiet=True,
     )
     assert run.recipe.shape.context == 20  # the first of its positions
     there = greffon.export(run, to="huggingface", out=folder / "tuned-hf")
@@ -76,7 +86,11 @@ def test_fine_tuned_it_can_be_exported_and_labels_travel(folder: Path) -> None:
 
 
 def test_a_gpt2_classifier_answers_as_theirs(folder: Path) -> None:
-    run = greffon.finetune(folder / "gpt2", train=folder / "train.csv", epochs=1, out=folder / "tuned-2", quiet=True)
+    given = {"train": folder / "train.csv", "epochs": 1, "quiet": True}
+    probed = greffon.finetune(folder / "gpt2", out=folder / "probed", **given)
+    with pytest.raises(UserError, match="if you fine-tune with --head-init random"):
+        greffon.export(probed, to="huggingface", out=folder / "probed-hf")
+    run = greffon.finetune(folder / "gpt2", head_init="random", out=folder / "tuned-2", **given)
     there = greffon.export(run, to="huggingface", out=folder / "tuned-2-hf")
     model = transformers.AutoModelForSequenceClassification.from_pretrained(there).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(there)
@@ -153,13 +167,13 @@ def test_the_other_commands(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_what_fits_no_family_is_named_and_a_preset_offered(tmp_path: Path) -> None:
-    run = own_run("bert-mini", tmp_path / "run", positions="rotary", activation="squared-relu", head_bias=False)
+    run = own_run("bert-mini", tmp_path / "run", positions="rotary", activation="geglu", head_bias=False)
     with pytest.raises(
         UserError, match=r"is no BERT: positions rotary \(BERT: learned\); head_bias no .*bert-mini fits"
     ):
         greffon.export(run, to="huggingface", out=tmp_path / "there")
     assert not (tmp_path / "there").exists()
-    with pytest.raises(UserError, match="activation squared-relu"):
+    with pytest.raises(UserError, match=r"activation geglu \(BERT: gelu, "):
         greffon.export(run, to="huggingface", out=tmp_path / "there")
     with pytest.raises(UserError, match="huggingface"):
         greffon.export(run, to="hugingface", out=tmp_path / "there")
@@ -206,7 +220,9 @@ def test_labels_must_make_sense(table: dict[str, str], folder: Path, tmp_path: P
         (source / file.name).write_bytes(file.read_bytes())
     config = json.loads((source / "config.json").read_text())
     (source / "config.json").write_text(json.dumps(config | {"id2label": table}))
-    with pytest.raises(UserError, match="id2label must name two or more classes"):
+    # A single name is that of a score, which these weights are not.
+    told = "id2label must name two or more classes" if len(table) > 1 else "restore the files that belong together"
+    with pytest.raises(UserError, match=told):
         greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
 
 
@@ -218,8 +234,51 @@ def test_pickled_weights_are_refused_with_a_way_out(folder: Path, tmp_path: Path
     with pytest.raises(UserError, match=r"has no model\.safetensors"):
         greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
     (source / "pytorch_model.bin").write_bytes(b"\x80\x04")
-    with pytest.raises(UserError, match=r"pytorch_model\.bin.*BertForMaskedLM as M.*save_pretrained"):
+    with pytest.raises(UserError, match=r"pytorch_model\.bin.*BertForMaskedLM as M.*save_pretrained") as told:
         greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
+    words = shlex.split(str(told.value).rpartition("convert it: ")[2])
+    assert words[:2] == ["python", "-c"]
+    ast.parse(words[2])
+
+
+def test_a_command_never_quotes_what_is_no_name_of_a_class(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / 'it\'s "pickled" $(here)'
+    source.mkdir()
+    (source / "pytorch_model.bin").write_bytes(b"\x80\x04")
+    config = json.loads((folder / "their-bert" / "config.json").read_text())
+    for path, named in ((source, "BertForMaskedLM"), (source, 'X; import os as M; os.system("x")')):
+        with pytest.raises(UserError) as told:
+            read_tensors(path, {**config, "architectures": [named]}, "bert.")
+        words = shlex.split(str(told.value).rpartition("convert it: ")[2])
+        (imported, listed) = ast.parse(words[2]).body
+        assert imported.names[1].name == (named if named.isidentifier() else "AutoModel")
+        called = [node.args[0].value for node in ast.walk(listed) if isinstance(node, ast.Call) and node.args]
+        assert set(called) == {str(source), f"{source}-safe"}
+
+
+def test_the_hubs_cache_is_understood(folder: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "models--owner--bert"
+    for revision in ("aaa", "bbb"):
+        shutil.copytree(folder / "their-bert", cache / "snapshots" / revision)
+    with pytest.raises(UserError, match=r"several revisions \(aaa, bbb\)"):
+        greffon.import_checkpoint(cache, out=tmp_path / "run", quiet=True)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("bbb\n")
+    assert locate(cache) == cache / "snapshots" / "bbb"
+    assert greffon.import_checkpoint(cache, out=tmp_path / "run", quiet=True).finished
+
+
+def test_the_licence_of_a_checkpoint_travels_along(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(folder / "their-bert", source)
+    (source / "README.md").write_text("---\nlanguage: fr\nlicense: apache-2.0\n---\n# Bert\n")
+    (source / "LICENSE").write_text("Apache License\n")
+    (source / "NOTICE").write_text("by them\n")
+    run = greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
+    out = greffon.export(run, to="huggingface", out=tmp_path / "out")
+    assert (out / "LICENSE").read_text() == "Apache License\n"
+    assert (out / "NOTICE").read_text() == "by them\n"
+    assert "license: apache-2.0" in (out / "README.md").read_text().split("---")[1].splitlines()
 
 
 def test_a_damaged_checkpoint_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:
@@ -236,7 +295,7 @@ def test_a_damaged_checkpoint_leaves_nothing_behind(folder: Path, tmp_path: Path
     for name, wrong, told in (
         ("hidden_size", 48, r"word_embeddings\.weight is .* by config\.json"),
         ("vocab_size", 7, "says vocab_size 7"),
-        ("num_attention_heads", 5, r"config\.json: hidden_size .* 5 heads"),
+        ("num_attention_heads", 5, r"config\.json: hidden_size.* 5 heads"),
     ):
         (source / "config.json").write_text(json.dumps(json.loads(config) | {name: wrong}))
         with pytest.raises(UserError, match=told):
@@ -260,8 +319,8 @@ def test_hf_downloads_only_what_the_user_named(folder: Path, tmp_path: Path, mon
 
     asked = []
 
-    def snapshot_download(name: str, allow_patterns: list[str]) -> str:
-        asked.append((name, allow_patterns))
+    def snapshot_download(name: str, allow_patterns: list[str], revision: str | None) -> str:
+        asked.append((name, allow_patterns, revision))
         if name != "owner/bert":
             raise OSError("no network")
         return str(folder / "their-bert")
@@ -269,7 +328,9 @@ def test_hf_downloads_only_what_the_user_named(folder: Path, tmp_path: Path, mon
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     run = greffon.import_checkpoint("hf:owner/bert", out=tmp_path / "run", quiet=True)
     assert run.recipe.imported == "hf:owner/bert"
-    assert asked[0][0] == "owner/bert"
+    assert (asked[0][0], asked[0][2]) == ("owner/bert", None)
+    greffon.import_checkpoint("hf:owner/bert@v1.0", out=tmp_path / "old", quiet=True)
+    assert (asked[1][0], asked[1][2]) == ("owner/bert", "v1.0")
     assert not any(pattern.endswith(("bin", "py", "*")) for pattern in asked[0][1])
     with pytest.raises(UserError, match=r"hf:no/body: the download failed \(no network\)"):
         greffon.import_checkpoint("hf:no/body", out=tmp_path / "other", quiet=True)

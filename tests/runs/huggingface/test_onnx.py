@@ -1,11 +1,13 @@
 """Exported graphs in onnxruntime against our models, for batches of sizes that were not there when they were made."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import greffon
 from greffon.core.config import BodyKind, Data, Graft, Masking, Recipe
@@ -64,6 +66,25 @@ def test_a_graph_answers_as_the_model_does(preset: str, body: BodyKind, graft: G
         if graft is None:
             found, wanted = found[mask == 1], wanted[mask == 1]
         np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(("preset", "body"), [("lab", "encoder"), ("bert-mini", "encoder"), ("compact", "decoder")])
+def test_an_export_is_whole_without_the_run(preset: str, body: BodyKind, tmp_path: Path) -> None:
+    """Text in, labels out, with the files of the directory alone."""
+    graft = Graft(pooling="cls", pooler_activation="tanh") if body == "encoder" else Graft()
+    run = make(tmp_path / "run", preset, body, graft)
+    out = greffon.export(run, to="onnx", out=tmp_path / "out")
+    texts = ["le chat mange", "une pomme", "le chat, le chat, le chat"]
+    expected = [one.probabilities for one in greffon.classify(run, texts)]
+    (tmp_path / "run").rename(tmp_path / "gone")
+    config = json.loads((out / "config.json").read_text())
+    assert config["vocab_size"] == run.recipe.vocab_size
+    given = transformers.AutoTokenizer.from_pretrained(out)(texts, return_tensors="np", padding=True)
+    session = onnxruntime.InferenceSession(out / "model.onnx", providers=["CPUExecutionProvider"])
+    (logits,) = session.run(None, {name: given[name].astype(np.int64) for name in ("input_ids", "attention_mask")})
+    shares = torch.from_numpy(logits).softmax(dim=-1).numpy()
+    for row, wanted in zip(shares, expected, strict=True):
+        assert {config["id2label"][str(i)]: share for i, share in enumerate(row)} == pytest.approx(wanted, abs=1e-4)
 
 
 def test_generators_and_translators_are_refused(tmp_path: Path) -> None:

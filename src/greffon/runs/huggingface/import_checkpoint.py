@@ -5,29 +5,29 @@ from pathlib import Path
 
 from torch import Tensor
 
-from greffon.core.config import BodyKind, Data, Objective, Recipe
+from greffon.core.config import Data, Objective, Recipe
 from greffon.core.console import say
 from greffon.core.errors import UserError
-from greffon.core.files import write_atomically
 from greffon.core.presets import PRESETS
 from greffon.nn.build import make_model
 from greffon.nn.model import Model
 from greffon.runs.create import room_for
 from greffon.runs.huggingface.checkpoint import left_over, locate, read_config, read_tensors
-from greffon.runs.huggingface.families import BERT, Family, family_of, graft_of, labels_of, masking_of, shape_of, use_of
+from greffon.runs.huggingface.companions import keep_companions
+from greffon.runs.huggingface.configs import family_of, graft_of, labels_of, masking_of, shape_of, task_of, use_of
+from greffon.runs.huggingface.families import BERT
+from greffon.runs.huggingface.sentence_transformers import read_embedding
 from greffon.runs.huggingface.tensor_map import places_of, to_ours
 from greffon.runs.huggingface.tokenizer_files import read_tokenizer
 from greffon.runs.run import Run
 from greffon.runs.tensors import fill
 
-CARD = "card.md"
-"""File in the run with the model card of the checkpoint."""
-BODIES: dict[str, BodyKind] = {"gpt2": "decoder", "marian": "encoder-decoder"}
 OBJECTIVES: dict[str, Objective] = {
     "masked": "masked",
     "pairs": "masked",
     "causal": "causal",
     "classify": "classify",
+    "tokens": "classify",
     "seq2seq": "seq2seq",
     "body": "body",
 }
@@ -44,33 +44,35 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
     if use == "masked" and family is BERT and {"cls.seq_relationship.weight", "bert.pooler.dense.weight"} <= {*tensors}:
         use = "pairs"  # the head of next-sentence prediction is there, whatever the configuration says
     tokenizer = read_tokenizer(path, family, config)
-    if _embedding(family) not in tensors:
-        raise UserError(f"{path} lacks the tensor {_embedding(family)}; it is incomplete, or of another architecture")
-    vocabulary = len(tensors[_embedding(family)])
-    told = config.get("vocab_size", vocabulary)
-    if told != vocabulary:
+    if family.embedding not in tensors:
+        raise UserError(f"{path} lacks the tensor {family.embedding}; it is incomplete, or of another architecture")
+    vocab_size = len(tensors[family.embedding])
+    told = config.get("vocab_size", vocab_size)
+    if told != vocab_size:
         raise UserError(
-            f"{where} says vocab_size {told}, and the embedding has {vocabulary:,} rows; "
+            f"{where} says vocab_size {told}, and the embedding has {vocab_size:,} rows; "
             "restore the files that belong together"
         )
-    if not vocabulary < 2 * tokenizer.size <= 2 * vocabulary:  # a matrix may be padded, but not by as much again
+    if not vocab_size < 2 * tokenizer.size <= 2 * vocab_size:  # a matrix may be padded, but not by as much again
         raise UserError(
-            f"{path}: the tokenizer has {tokenizer.size:,} tokens, and the model knows {vocabulary:,}; "
+            f"{path}: the tokenizer has {tokenizer.size:,} tokens, and the model knows {vocab_size:,}; "
             "restore the files that belong together"
         )
+    shape, task = shape_of(family, config, where), task_of(config, use)
     named = str(checkpoint) if str(checkpoint).startswith("hf:") else path.resolve().name
     recipe = Recipe(
         objective=OBJECTIVES[use],
         preset=family.preset,
-        shape=shape_of(family, config, where),
+        shape=shape,
         training=PRESETS[family.preset]().training,
-        data=Data(),
-        vocab_size=vocabulary,
+        data=Data(task=task),
+        vocab_size=vocab_size,
         tokenizer_digest=tokenizer.digest,
-        body=BODIES.get(family.kind, "encoder"),
+        body=family.body,
         masking=masking_of(use),
-        graft=graft_of(family, config) if use == "classify" else None,
-        labels=labels_of(config, where) if use == "classify" else (),
+        graft=graft_of(family, config, where, tokens=use == "tokens") if OBJECTIVES[use] == "classify" else None,
+        labels=labels_of(config, task, where) if OBJECTIVES[use] == "classify" else (),
+        embedding=read_embedding(path, shape.context, lowercase=tokenizer.lowercase),
         imported=named,
     )
     places = places_of(family.kind, recipe)
@@ -82,8 +84,7 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         run = Run.create(folder, recipe)
         tokenizer.save(run.path)
         fill(model, found, path)
-        if (path / "README.md").is_file():
-            write_atomically(run.path / CARD, (path / "README.md").read_bytes())
+        keep_companions(path, run)
         run.save_model(model, {})
         run.mark_finished()
     tell(f"{named}: {family.title}, {sum(p.numel() for p in model.parameters()):,} parameters, as a {use} run")
@@ -103,9 +104,3 @@ def _check_tensors(model: Model, found: Mapping[str, Tensor], names: Mapping[str
             )
         if tensor is not None and not bool(tensor.isfinite().all()):
             raise UserError(f"{path}: {theirs} holds NaN or infinite numbers; download the weights again")
-
-
-def _embedding(family: Family) -> str:
-    """Return the name of the embedding tensor."""
-    names = {"gpt2": "transformer.wte.weight", "marian": "model.shared.weight"}
-    return names.get(family.kind, f"{family.prefix}embeddings.word_embeddings.weight")

@@ -4,7 +4,7 @@ A `Place` pairs one tensor of a checkpoint with one of our parameters, or with s
 stacks in one. Copying in both directions is exact: tensors are only split, stacked and transposed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,15 +64,18 @@ def to_theirs(tensors: Mapping[str, Tensor], places: Iterable[Place]) -> dict[st
 
 
 def places_of(kind: str, recipe: Recipe) -> list[Place]:
-    """Return the places of all tensors in a checkpoint of a kind: bert, roberta, distilbert, gpt2 or marian."""
-    others = {"gpt2": _gpt2, "marian": _marian}
+    """Return the places of all tensors in a checkpoint of a family, by its `kind`."""
+    others = {"gpt2": _gpt2, "marian": _marian, "llama": _llama, "modernbert": _modernbert}
     return list(others[kind](recipe) if kind in others else _encoder(kind, recipe))
 
 
-def _modules(ours: str, theirs: str, names: Mapping[str, str]) -> Iterator[Place]:
+BOTH = ("weight", "bias")
+
+
+def _modules(ours: str, theirs: str, names: Mapping[str, str], parts: Sequence[str] = BOTH) -> Iterator[Place]:
     """Pair the weights and biases of corresponding modules."""
     for own, other in names.items():
-        for part in ("weight", "bias"):
+        for part in parts:
             yield Place(f"{theirs}{other}.{part}", (f"{ours}{own}.{part}",))
 
 
@@ -122,6 +125,8 @@ def _encoder(kind: str, recipe: Recipe) -> Iterator[Place]:
         yield from _modules(f"body.blocks.{i}.", f"{layers}{i}.", _DISTIL_LAYER if distilled else _BERT_LAYER)
     if recipe.objective == "masked":
         yield from _token_head(kind, recipe)
+    elif recipe.task == "tokens":
+        yield from _modules("head.", "", {"out": "classifier"})
     elif recipe.objective == "classify":
         inner, out = _CLASS_HEADS[kind]
         yield from _modules("head.", "", {"inner": inner, "out": out})
@@ -158,8 +163,64 @@ def _gpt2(recipe: Recipe) -> Iterator[Place]:
             for part in ("weight", "bias"):
                 yield Place(f"{theirs}{other}.{part}", tuple(f"{ours}{name}.{part}" for name in own), "transposed")
     yield from _modules("body.", "transformer.", {"norm": "ln_f"})
-    if recipe.objective == "classify":
+    if recipe.task == "tokens":
+        yield from _modules("head.", "", {"out": "classifier"})
+    elif recipe.objective == "classify":
         yield Place("score.weight", ("head.out.weight",))
+
+
+_LLAMA_LAYER = {
+    "attention.query": "self_attn.q_proj",
+    "attention.key": "self_attn.k_proj",
+    "attention.value": "self_attn.v_proj",
+    "attention.out": "self_attn.o_proj",
+    "attention_norm": "input_layernorm",
+    "feed_forward.gate": "mlp.gate_proj",
+    "feed_forward.up": "mlp.up_proj",
+    "feed_forward.down": "mlp.down_proj",
+    "feed_forward_norm": "post_attention_layernorm",
+}
+
+
+def _llama(recipe: Recipe) -> Iterator[Place]:
+    shape, weight = recipe.shape, ("weight",)
+    yield Place("model.embed_tokens.weight", ("body.embedding.weight",))
+    for i in range(shape.layers):
+        yield from _modules(f"body.blocks.{i}.", f"model.layers.{i}.", _LLAMA_LAYER, weight)
+    yield from _modules("body.", "model.", {"norm": "norm"}, weight)
+    if recipe.objective == "causal" and not shape.tie_embeddings:
+        yield Place("lm_head.weight", ("head.weight",))
+    elif recipe.objective == "classify":
+        yield Place("score.weight", ("head.out.weight",))
+        if recipe.task == "tokens":
+            yield Place("score.bias", ("head.out.bias",))
+
+
+def _modernbert(recipe: Recipe) -> Iterator[Place]:
+    shape, weight = recipe.shape, ("weight",)
+    yield Place("model.embeddings.tok_embeddings.weight", ("body.embedding.weight",))
+    yield from _modules("body.", "model.", {"embedding_norm": "embeddings.norm", "norm": "final_norm"}, weight)
+    for i in range(shape.layers):
+        ours, theirs = f"body.blocks.{i}.", f"model.layers.{i}."
+        stacked = {
+            "attn.Wqkv": ("attention.query", "attention.key", "attention.value"),
+            "attn.Wo": ("attention.out",),
+            "mlp.Wi": ("feed_forward.gate", "feed_forward.up"),
+            "mlp.Wo": ("feed_forward.down",),
+            "mlp_norm": ("feed_forward_norm",),
+        }
+        if i:  # the embeddings' norm is the first one's
+            stacked["attn_norm"] = ("attention_norm",)
+        for other, own in stacked.items():
+            yield Place(f"{theirs}{other}.weight", tuple(f"{ours}{name}.weight" for name in own))
+    if recipe.objective == "masked":
+        yield from _modules("head.transform.", "head.", {"inner": "dense", "norm": "norm"}, weight)
+        yield Place("decoder.bias", ("head.bias",))
+    elif recipe.graft is not None:
+        parts = BOTH if recipe.graft.pooler_bias else weight
+        yield from _modules("head.", "head.", {"inner": "dense"}, parts)
+        yield from _modules("head.", "head.", {"norm": "norm"}, weight)
+        yield from _modules("head.", "", {"out": "classifier"})
 
 
 def _marian(recipe: Recipe) -> Iterator[Place]:

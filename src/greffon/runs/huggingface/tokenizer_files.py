@@ -8,6 +8,7 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from greffon.core.config import BodyKind, Recipe
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.data.tokenizer import ROLES, Tokenizer
@@ -44,7 +45,7 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
     pieces: dict[str, int] = library.get_vocab(with_added_tokens=True)
     around: list[int] = library.encode("", add_special_tokens=True).ids
     known: dict[str, int] = {}
-    if family.kind in ("bert", "roberta", "distilbert"):
+    if family.body == "encoder":
         if len(around) == 2:
             known |= {"cls": around[0], "sep": around[1]}
     else:
@@ -56,14 +57,14 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
         token = token.get("content") if isinstance(token, dict) else token
         if role not in known and token in pieces:
             known[role] = pieces[token]
-    if family.kind in ("bert", "roberta", "distilbert"):
+    if family.body == "encoder":
         for role, double in (("start", "cls"), ("end", "sep")):  # texts stand between these two, and no others
             if double in known:
                 known.setdefault(role, known[double])
         if not {"cls", "sep", "pad"} <= known.keys():
             known = _by_name(specification) | known
     roles, absent = _complete(known, path)
-    starts = family.kind != "gpt2" or around[:1] == [roles["start"]]
+    starts = family.body != "decoder" or around[:1] == [roles["start"]]
     return Tokenizer(imported(roles, starts, absent, specification))
 
 
@@ -194,11 +195,11 @@ def check_tokenizer(tokenizer: Tokenizer) -> None:
         )
 
 
-def write_tokenizer(tokenizer: Tokenizer, folder: Path, family: Family, context: int) -> None:
+def write_tokenizer(tokenizer: Tokenizer, folder: Path, recipe: Recipe) -> None:
     """Write files with which `AutoTokenizer` gives the same ids."""
     backend = tokenizer.backend
     inner = backend.inner if isinstance(backend, Imported) else backend
-    settings: dict[str, Any] = {"model_max_length": context, "clean_up_tokenization_spaces": False}
+    settings: dict[str, Any] = {"model_max_length": recipe.shape.context, "clean_up_tokenization_spaces": False}
     names = {id: piece for piece, id in inner.pieces.items()}
     # Their batches need a padding token, even if it is another one's second role.
     shown = [role for role in ROLES if role == "pad" or role not in tokenizer.absent]
@@ -211,23 +212,27 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, family: Family, context:
     else:
         content = json.loads(inner.serialised)
         if inner is backend:  # one of ours: nothing stands around its texts yet
-            _place_specials(content, tokenizer, family, inner.pieces)
+            _place_specials(content, tokenizer, recipe.body, inner.pieces)
         write_json(folder / "tokenizer.json", content)
         settings |= {"tokenizer_class": "PreTrainedTokenizerFast"}
         settings |= {_THEIR_NAMES[role]: names[getattr(tokenizer, role)] for role in shown}
         if (unknown := content["model"].get("unk_token")) is not None:
             settings["unk_token"] = unknown
-        inputs = ["input_ids", "token_type_ids"] if family.kind == "bert" else ["input_ids"]
+        typed = recipe.shape.segments and not recipe.shape.position_offset  # RoBERTa's tokenizers number no segments
+        inputs = ["input_ids", "token_type_ids"] if typed else ["input_ids"]
         settings["model_input_names"] = [*inputs, "attention_mask"]
     write_json(folder / "tokenizer_config.json", settings)
 
 
-def _place_specials(content: dict[str, Any], tokenizer: Tokenizer, family: Family, pieces: Mapping[str, int]) -> None:
+def _place_specials(content: dict[str, Any], tokenizer: Tokenizer, body: BodyKind, pieces: Mapping[str, int]) -> None:
     """Add the special tokens around a text that our models expect."""
     names = {id: piece for piece, id in pieces.items()}
     cls, sep, start, end = (names[id] for id in (tokenizer.cls, tokenizer.sep, tokenizer.start, tokenizer.end))
-    forms = {"gpt2": (f"{start} $A", f"{start} $A $B"), "marian": (f"$A {end}", f"$A {end} $B {end}")}
-    form = forms.get(family.kind, (f"{cls} $A {sep}", f"{cls} $A {sep} $B:1 {sep}:1"))
+    form = {
+        "encoder": (f"{cls} $A {sep}", f"{cls} $A {sep} $B:1 {sep}:1"),
+        "decoder": (f"{start} $A", f"{start} $A $B"),
+        "encoder-decoder": (f"$A {end}", f"$A {end} $B {end}"),
+    }[body]
     trial = tokenizers.Tokenizer.from_str(json.dumps(content))
     trial.post_processor = _around(*form, pieces)
     content["post_processor"] = json.loads(trial.to_str())["post_processor"]
@@ -241,3 +246,17 @@ def _around(single: str, pair: str, pieces: Mapping[str, int]) -> processors.Tem
     return processors.TemplateProcessing(
         single=single, pair=pair, special_tokens=[(token, pieces[token]) for token in sorted(tokens)]
     )
+
+
+def byte_level_specification(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the tokenizer.json of a byte-level BPE tokenizer; raise a `UserError` for any other."""
+    check_tokenizer(tokenizer)
+    backend = tokenizer.backend
+    inner = backend.inner if isinstance(backend, Imported) else backend
+    content: dict[str, Any] = {} if isinstance(inner, Marian) else json.loads(inner.serialised)
+    model = content.get("model", {})
+    if model.get("type") != "BPE" or model.get("byte_fallback") or "ByteLevel" not in json.dumps(content["decoder"]):
+        raise UserError("only a tokenizer of byte-level BPE is exported to gguf; this one is another")
+    if tokenizer.lowercase:
+        raise UserError("a tokenizer that lowercases its text cannot be exported to gguf, which has no such step")
+    return content

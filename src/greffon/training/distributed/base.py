@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
-from greffon.core.device import asked_device
+from greffon.core.device import asked_device, asked_precision
 from greffon.core.errors import UserError
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
@@ -27,6 +28,8 @@ class ProcessGroup:
 
     rank = 0
     size = 1
+    precision = "fp32"
+    """Precision of the matrix products of the body; `to_device` sets it."""
     copies = 1
     """Number of copies of the model in this machine's memory."""
 
@@ -42,7 +45,17 @@ class ProcessGroup:
 
     def to_device(self, model: Model) -> None:
         """Move a model to its device; this must come before its optimizers are made."""
-        model.to(asked_device())
+        device = asked_device()
+        model.to(device)
+        self.set_precision(model, device)
+
+    def set_precision(self, model: Model, device: torch.device) -> None:
+        """Let the body compute in the precision that was asked for."""
+        if asked_precision(device) == torch.bfloat16:
+            model.autocast_body(torch.bfloat16)
+            self.precision = "bf16"
+        else:
+            self.precision = "fp32"
 
     def forward(self, model: Model, work: Callable[[Model], T], *, last: bool = True) -> T:
         """Do a forward pass; processes exchange gradients in the backward pass of the `last` one of a step."""
@@ -94,7 +107,7 @@ class ProcessGroup:
 
     def environment(self) -> Mapping[str, int | str]:
         """Return what the last digits of a result depend on, as far as this group decides it."""
-        return {"device": asked_device().type}
+        return {"device": asked_device().type, "precision": self.precision}
 
 
 SINGLE_PROCESS = ProcessGroup()

@@ -17,11 +17,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from greffon.core.errors import UserError
+from greffon.core.device import using
+from greffon.core.errors import UserError, out_of_range
 from greffon.core.machine import available_cores, launched_by_torchrun
+from greffon.core.settings import Launch, Machine
 from greffon.runs.create import room_for
-from greffon.runs.run import Run
+from greffon.runs.run import SCHEDULE, Run
 from greffon.training.distributed.base import SINGLE_PROCESS, PeerLostError, ProcessGroup
+from greffon.training.listeners import refuse_missing
+from greffon.training.schedule import Schedule, Segment
 from greffon.training.trainer import Interrupted, Stop, train
 
 GRACE_SECONDS = 15.0
@@ -32,7 +36,7 @@ _groups: dict[bool, ProcessGroup] = {}
 def process_group(processes: int, fsdp: bool) -> ProcessGroup:
     """Return the group that this process belongs to: a launcher's, or a single process."""
     if processes < 1:
-        raise UserError(f"processes is {processes}; choose 1 or more")
+        raise out_of_range("processes", processes, "choose 1 or more")
     if launched_by_torchrun() and processes > 1:
         raise UserError("a launcher (torchrun) has started the processes already; leave out --processes")
     if fsdp and processes == 1 and not launched_by_torchrun():
@@ -48,6 +52,15 @@ def process_group(processes: int, fsdp: bool) -> ProcessGroup:
     return _groups[fsdp]
 
 
+@contextmanager
+def launched(launch: Launch, machine: Machine, how: str) -> Iterator[ProcessGroup]:
+    """Compute with what was asked for, in the group of this process; `how` is the command that resumes."""
+    with using(machine):
+        group = process_group(launch.processes, launch.fsdp)
+        with group.report_once(how):
+            yield group
+
+
 def begin(
     out: str | Path,
     make: Callable[[Path], Run],
@@ -55,10 +68,10 @@ def begin(
     force: bool,
     quiet: bool,
     group: ProcessGroup,
-    processes: int = 1,
-    fsdp: bool = False,
+    launch: Launch,
 ) -> Run:
     """Make room for a new run, let `make` write its first files, and train it."""
+    refuse_missing(launch.trackers)
     begun = f"run {Path(out).absolute()}"
     with ExitStack() as stack:
         with group.main_process_first():
@@ -70,7 +83,7 @@ def begin(
                 group.note(begun, _identity(path))
             else:
                 run = Run.open(path)
-        return carry_out(run, group=group, quiet=quiet, processes=processes, fsdp=fsdp)
+        return carry_out(run, group=group, quiet=quiet, launch=launch)
 
 
 def reopen(run: Run, extra_steps: int, *, group: ProcessGroup) -> Run:
@@ -91,6 +104,10 @@ def reopen(run: Run, extra_steps: int, *, group: ProcessGroup) -> Run:
                     f"{run.path} has finished its {training.steps:,} steps{early}; "
                     f"train longer with `greffon resume {run.path} --extra-steps STEPS`"
                 )
+            if extra_steps and run.recipe.data.selection == "folds":
+                raise UserError(
+                    f"{run.path} trained for as long as cross-validation found best; fine-tune anew with more epochs"
+                )
             if run.finished and not done:
                 raise UserError(
                     f"{run.path} is finished and has no checkpoint any more, so it cannot go on; train it anew, "
@@ -101,19 +118,23 @@ def reopen(run: Run, extra_steps: int, *, group: ProcessGroup) -> Run:
             steps = int(group.noted(begun) or begins)
             group.note(begun, str(steps))
             if steps != training.steps or (extra_steps and run.finished):
+                if run.schedule():  # it was to last so many minutes; the further steps are counted
+                    segments = Segment.read(run.schedule(), str(run.path / SCHEDULE))
+                    run.log_schedule(Schedule(training, done, segments).at(done).extended(done, steps).to_json())
                 run.reopen(replace(run.recipe, training=replace(training, steps=steps)))
     return run
 
 
-def carry_out(run: Run, *, group: ProcessGroup, quiet: bool, processes: int = 1, fsdp: bool = False) -> Run:
+def carry_out(run: Run, *, group: ProcessGroup, quiet: bool, launch: Launch) -> Run:
     """Train a run that has its recipe: in this process, or in child processes."""
+    refuse_missing(launch.trackers)
     graft = run.recipe.graft
-    if fsdp and graft is not None and graft.adversarial_epsilon:
+    if launch.fsdp and graft is not None and graft.adversarial_epsilon:
         # FSDP gathers the weights for one forward and one backward pass; adversarial training has several.
         raise UserError("--adversarial-epsilon does not go with --fsdp; leave one of them out")
-    if processes > 1:
-        return launch(run, processes, fsdp=fsdp, quiet=quiet)
-    return train(run, quiet=quiet, group=group)
+    if launch.processes > 1:
+        return start_processes(run, launch, quiet=quiet)
+    return train(run, quiet=quiet, group=group, trackers=launch.trackers)
 
 
 def _identity(path: Path) -> str:
@@ -128,7 +149,7 @@ def _identity(path: Path) -> str:
 # -- child processes -------------------------------------------------------------------------
 
 
-def launch(run: Run, processes: int, *, fsdp: bool = False, quiet: bool = False) -> Run:
+def start_processes(run: Run, launch: Launch, *, quiet: bool = False) -> Run:
     """Train a run in several processes on this machine, and end when all of them have ended."""
     import torch
     import torch.distributed as dist
@@ -136,6 +157,7 @@ def launch(run: Run, processes: int, *, fsdp: bool = False, quiet: bool = False)
     from greffon.training.distributed.ranks import PARENT, attempt_store
 
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+    processes = launch.processes
     threads = max(1, min(available_cores() // processes, torch.get_num_threads()))
     common = {
         "WORLD_SIZE": str(processes),
@@ -149,7 +171,7 @@ def launch(run: Run, processes: int, *, fsdp: bool = False, quiet: bool = False)
         PARENT: str(os.getpid()),
     }
     words = [sys.executable, "-m", "greffon.training.distributed.worker", str(run.path)]
-    words += ["--fsdp"] * fsdp + ["--quiet"] * quiet
+    words += ["--fsdp"] * launch.fsdp + ["--quiet"] * quiet + [f"--{name}" for name in launch.trackers]
     children: list[subprocess.Popen[bytes]] = []
     with _passing_signals_on(children) as stop:
         for rank in range(processes):

@@ -24,6 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from greffon.core.console import say
+from greffon.core.device import DEVICE, asked_device
 from greffon.core.errors import ToldError, UserError
 from greffon.nn.blocks import Block, CrossBlock
 from greffon.nn.model import Model
@@ -79,6 +80,7 @@ class TorchProcessGroup(ProcessGroup):
 
     def to_device(self, model: Model) -> None:
         """Put the model on this process's device: a copy of it, or a shard."""
+        self.set_precision(model, self.device)
         inside = _Inside(model)
         if not self.fsdp:
             model.to(self.device)
@@ -212,7 +214,7 @@ class TorchProcessGroup(ProcessGroup):
 
     def environment(self) -> Mapping[str, int | str]:
         """Return the number of processes, which decides the order of sums, and the device."""
-        return {"processes": self.size, "device": self.device.type}
+        return {"processes": self.size, "device": self.device.type, "precision": self.precision}
 
 
 def attempt_store(store: Any, attempt: str = "0") -> Any:
@@ -225,8 +227,11 @@ def _part_of(store: Any, name: str) -> Any:
 
 
 def _device() -> torch.device:
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
+    asked = os.environ.get(DEVICE)
+    if asked == "mps":
+        raise UserError("several processes compute on CPUs or CUDA GPUs; leave out --device mps")
+    if asked == "cpu" or not torch.cuda.is_available():
+        return asked_device() if asked else torch.device("cpu")
     there, wanted = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if wanted > there:
         raise UserError(

@@ -46,6 +46,12 @@ class SharedRun(Run):
         if self.group.is_main:
             super().log(entry)
 
+    def log_schedule(self, entry: Mapping[str, Any]) -> None:
+        """Append one line to schedule.jsonl, once; all wait until it is there."""
+        if self.group.is_main:
+            super().log_schedule(entry)
+        self.group.any_rank()
+
     def forget_after(self, step: int) -> None:
         """Drop the metrics of steps that will be done again."""
         if self.group.is_main:

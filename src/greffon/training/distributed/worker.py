@@ -18,6 +18,7 @@ from greffon.core.errors import ToldError, UserError
 from greffon.core.machine import is_main_process
 from greffon.runs.run import Run
 from greffon.training.distributed.launch import process_group
+from greffon.training.listeners import TRACKERS
 from greffon.training.trainer import train
 
 
@@ -29,12 +30,13 @@ def main(path: str, *flags: str) -> int:
         group = process_group(1, "--fsdp" in flags)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with group.report_once(f"greffon resume {path}"):
-            train(Run.open(path), quiet="--quiet" in flags, group=group)
+            trackers = [name for name in TRACKERS if f"--{name}" in flags]
+            train(Run.open(path), quiet="--quiet" in flags, group=group, trackers=trackers)
     except ToldError as told:
         return told.code
     except UserError as mistake:  # there is no group yet: each process would report it
         if is_main_process():
-            say(f"greffon: {mistake}")
+            say(f"greffon: {mistake.on_command_line()}")
         return 1
     return 0
 

@@ -9,7 +9,7 @@ async function ask(path, options) {
       response = await fetch(path, options);
     } catch (problem) {
       if (problem.name === "AbortError") throw problem;
-      throw new Error("The server does not answer. Is “greffon serve” still running?");
+      throw new Error("The server does not answer. Is greffon still running in its terminal?");
     }
     if (response.status === 503 && tries < 5) {
       await pause(Number(response.headers.get("Retry-After") ?? 1));
@@ -53,3 +53,6 @@ export async function* lines(name, question, signal) {
     }
   }
 }
+
+// A name that nobody else has; unlike randomUUID it also works where the page is reached over a local network.
+export const unique = () => [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");

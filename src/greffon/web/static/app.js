@@ -1,15 +1,17 @@
-// The frame: tabs, light and dark colours, and the list of runs that all tabs share.
+// The frame: tabs, and the list of runs that all tabs share.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
+import * as answer from "./answer.js";
 import * as attention from "./attention.js";
 import * as classify from "./classify.js";
 import * as fill from "./fill.js";
 import * as generate from "./generate.js";
 import * as runs from "./runs.js";
+import { theme } from "./theme.js";
 import * as translate from "./translate.js";
 
-const TABS = [generate, fill, classify, translate, attention, runs];
+const TABS = [generate, fill, classify, answer, translate, attention, runs];
 
 // The runs and comparisons that are served.
 const state = {
@@ -66,20 +68,6 @@ function frame() {
     content.append(h("div", { id: `panel-${tab.id}`, role: "tabpanel", "aria-labelledby": `tab-${tab.id}`, hidden: true }));
   });
   addEventListener("hashchange", () => open(first()));
-}
-
-function theme() {
-  const button = document.querySelector(".theme");
-  const next = { system: "light", light: "dark", dark: "system" };
-  const wear = (name) => {
-    document.documentElement.style.colorScheme = name === "system" ? "" : name;
-    button.textContent = { system: "Auto", light: "Light", dark: "Dark" }[name];
-    button.setAttribute("aria-label", `Colours: ${name}. Change to ${next[name]}`);
-    localStorage.setItem("colours", name);
-  };
-  button.addEventListener("click", () => wear(next[localStorage.getItem("colours") ?? "system"]));
-  const kept = localStorage.getItem("colours");
-  wear(kept in next ? kept : "system");
 }
 
 async function start() {

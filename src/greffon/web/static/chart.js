@@ -37,23 +37,23 @@ export function ticks(low, high, most) {
 }
 
 // The outermost values by which most of the curve is seen: the first steps of a training may tower above all others.
-function extent(values) {
+function extent(values, share) {
   const sorted = [...values].sort((a, b) => a - b);
   const low = sorted[0];
-  const high = sorted[Math.floor(0.98 * (sorted.length - 1))];
+  const high = sorted[Math.floor(share * (sorted.length - 1))];
   const room = (high - low || Math.abs(high) || 1) * 0.06;
   return [low - room, high + room];
 }
 
 // lines: [{name, style, held: [[x, y]…], trained: [[x, y]…]}]
-export function chart(holder, { lines, xName, yName, describe }) {
+export function chart(holder, { lines, xName, yName, describe, share = 0.98 }) {
   const width = Math.max(280, holder.clientWidth || 640);
   const height = Math.round(Math.min(420, Math.max(230, width * 0.46)));
   const [left, right, top, bottom] = [52, 20, 12, 40];
   const points = lines.flatMap((line) => [...line.held, ...line.trained]);
   const furthest = Math.max(...points.map(([x]) => x));
   const xs = [0, furthest > 0 ? furthest : 1];
-  const ys = extent(points.map(([, y]) => y));
+  const ys = extent(points.map(([, y]) => y), share);
   const atX = (x) => left + ((x - xs[0]) / (xs[1] - xs[0])) * (width - left - right);
   const atY = (y) => Math.max(top, top + ((ys[1] - y) / (ys[1] - ys[0])) * (height - top - bottom));
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": describe });

@@ -1,0 +1,45 @@
+"""`greffon rank RUN QUERY --file F`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from greffon.cli import say_out
+from greffon.cli.options import Column, Count, File, Flag, Prompt, Run, Word
+from greffon.cli.parsing import parse
+from greffon.core.config import Pool
+
+
+@dataclass(frozen=True)
+class Args:
+    """Find the texts of a file that answer a query best. Their vectors are computed once, and kept in the cache."""
+
+    run: Run
+    """Any run but a translator; one that was fine-tuned on pairs ranks as it has learned to."""
+    query: Prompt
+    """Text to search for."""
+    file: File
+    """File of texts: .txt (one per line, or blocks separated by blank lines), .csv, .tsv, .jsonl or .parquet."""
+    top_k: Count = 10
+    """Number of texts to print."""
+    label: Word = None
+    """Label of pairs by whose probability to rank (run that was fine-tuned on pairs with labels)."""
+    pooling: Pool = "mean"
+    """Vector of a text: the mean of its hidden states, the last one, or that of [CLS]."""
+    text_column: Column = "text"
+    """Column with the text, in files that have columns."""
+    json: Flag = False
+    """Print one JSON object per line."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the best texts with their scores."""
+    args = parse(Args, "rank", words)
+
+    from greffon.core.json_results import json_text
+    from greffon.data.corpora import texts_of
+    from greffon.inference.rank import rank
+
+    texts = texts_of(args.file, args.text_column)
+    found = rank(args.run, args.query, texts, top_k=args.top_k, pooling=args.pooling, label=args.label)
+    for one in found:
+        say_out(json_text(one) if args.json else f"{one.score:.3f}\t{one.index + 1}\t{' '.join(one.text.split())}")

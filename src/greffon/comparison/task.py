@@ -1,0 +1,73 @@
+"""A task of a comparison: one training or fit, in a directory that says all that it needs.
+
+Any process that sees the directory and the files that it names can carry it out. What it ends with is
+`probabilities.json`; an interrupted training goes on when its task is carried out again.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from greffon.comparison.ensemble import Probabilities
+from greffon.comparison.fit import FIT, FITTED, Fitted, carry_out
+from greffon.core.files import read_json, write_json
+from greffon.data.splits import load_pool, load_splits
+from greffon.inference.classify import probabilities
+from greffon.runs.run import Run
+from greffon.training.selection import held_out
+from greffon.training.trainer import train
+
+PROBABILITIES = "probabilities.json"
+"""File with the probabilities of each label, for the validation and test texts; written last, so it marks the end."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A directory with a training or a fit, and its name for a reader."""
+
+    path: Path
+    name: str
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was carried out."""
+        return (self.path / PROBABILITIES).is_file()
+
+    @property
+    def probabilities(self) -> dict[str, Probabilities]:
+        """The probabilities of each label, for each text of a part."""
+        found: dict[str, Probabilities] = read_json(self.path / PROBABILITIES)
+        return found
+
+    @property
+    def outcome(self) -> str:
+        """Say what a finished task reached."""
+        if (self.path / FITTED).is_file():
+            return f"cross-validation {Fitted.read(self.path).valid_score:.1%}"
+        scores = Run.open(self.path).scores
+        test = f", test {scores['test_accuracy']:.1%}" if "test_accuracy" in scores else ""
+        how = "cross-validation" if "cross_validated" in scores else "validation"
+        return f"{how} {scores['accuracy']:.1%}{test}"
+
+
+def execute(path: str | Path) -> None:
+    """Carry out the task in a directory, or go on with it; what is finished is left as it is."""
+    path = Path(path)
+    if (path / PROBABILITIES).is_file():
+        return
+    made = carry_out(path) if (path / FIT).is_file() else _train(Run.open(path))
+    write_json(path / PROBABILITIES, made)
+
+
+def _train(run: Run) -> dict[str, Any]:
+    """Train a classifier, and return the probabilities of its parts."""
+    if not run.finished:  # its checkpoints are gone by then: it would begin anew
+        train(run, quiet=True)
+    data = run.recipe.data
+    splits = load_splits(data)
+    parts = {"valid": splits.valid, "test": load_pool(data)[1]}
+    found: dict[str, Any] = {name: probabilities(run, part).tolist() for name, part in parts.items() if part}
+    if data.limit:
+        found["held_out"] = held_out(run)
+    run.drop_checkpoints()
+    return found

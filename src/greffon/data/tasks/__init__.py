@@ -1,0 +1,46 @@
+"""What labelled files can ask for: one file per task says how its files are read, divided and checked.
+
+A task's `Form` knows files and labels; what is learned from them is in `objectives`, what is measured in `inference`.
+"""
+
+from pathlib import Path
+
+from greffon.core.config import Data, Task
+from greffon.core.errors import UserError
+from greffon.data.corpora import Labelled
+from greffon.data.tasks.base import Form
+from greffon.data.tasks.classes import Classes
+from greffon.data.tasks.multilabel import Multilabel
+from greffon.data.tasks.pairs import Pairs
+from greffon.data.tasks.regression import Regression
+from greffon.data.tasks.tokens import Tokens
+
+FORMS: dict[Task, Form] = {
+    "tokens": Tokens(),
+    "pairs": Pairs(),
+    "classes": Classes(),
+    "multilabel": Multilabel(),
+    "regression": Regression(),
+}
+"""The form of each task; a file is taken for the first that it fits."""
+
+
+def guess_task(path: Path, data: Data) -> tuple[Task, str]:
+    """Return the task that a file is written for, and by what it was recognized; classes if by nothing."""
+    path = Path(path)
+    if path.is_file():
+        for task, form in FORMS.items():
+            if sign := form.sign(path, data):
+                return task, sign
+    return "classes", ""
+
+
+def read_examples(path: Path, data: Data) -> list[Labelled]:
+    """Return the labelled texts of one file, as its task reads it."""
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; name the file with the labelled texts")
+    examples = FORMS[data.task].read(path, data)
+    if not examples:
+        raise UserError(f"{path}:1: there is no example in this file; fill it or name another one")
+    return examples

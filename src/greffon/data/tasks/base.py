@@ -1,0 +1,65 @@
+"""The interface of a task's files."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from greffon.core.config import Data
+from greffon.core.errors import UserError
+from greffon.data.corpora import Labelled
+from greffon.data.lint import Finding
+from greffon.data.readers import SUFFIXES, first_row, suffix_of
+
+Parts = Mapping[str, Sequence[Labelled]]
+"""The examples of train, valid and test."""
+Counts = Mapping[str, Sequence[int]]
+"""The number of tokens of each example, by part."""
+
+
+class Form(Protocol):
+    """How the files of one task are read, divided and checked."""
+
+    def sign(self, path: Path, data: Data) -> str:
+        """Return what shows that a file is of this form; empty if nothing does."""
+        ...
+
+    def read(self, path: Path, data: Data) -> list[Labelled]:
+        """Return the examples of a file; what is broken is named with its line."""
+        ...
+
+    def inputs(self, path: Path, data: Data) -> list[Labelled]:
+        """Return the texts of a file that needs no labels."""
+        ...
+
+    def labels(self, examples: Sequence[Labelled]) -> tuple[str, ...]:
+        """Return the names of the outputs that a head needs; empty for a single score."""
+        ...
+
+    def strata(self, examples: Sequence[Labelled]) -> list[str]:
+        """Return the group of each example; a part that is held out takes its share of each group."""
+        ...
+
+    def weights(self, examples: Sequence[Labelled]) -> tuple[float, ...]:
+        """Return a weight for each output, inverse to its frequency; a `UserError` where that means nothing."""
+        ...
+
+    def lint(self, parts: Parts, counts: Counts | None = None, context: int | None = None) -> list[Finding]:
+        """Return likely problems, errors first."""
+        ...
+
+
+def no_weights(task: str) -> UserError:
+    """Return the error for weights of a task that has no classes."""
+    return UserError(f"--class-weights is for classes and labels, and this is for {task}; leave it out")
+
+
+def columns_of(path: Path) -> dict[str, object]:
+    """Return the columns of a table with the cells of its first row; nothing for other files."""
+    if not path.name.endswith(SUFFIXES) or suffix_of(path) == ".txt":
+        return {}
+    return first_row(path)
+
+
+def label_column(data: Data, usual: str) -> str:
+    """Return the column with the labels: the one that the user named, or else the task's usual one."""
+    return usual if data.label_column == Data().label_column else data.label_column

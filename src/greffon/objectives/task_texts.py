@@ -1,0 +1,61 @@
+"""Labelled files of any task as token ids, batches and outputs: the one place that chooses by the task."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from greffon.core.config import Recipe, Task
+from greffon.data.corpora import Labelled
+from greffon.data.splits import Splits
+from greffon.data.tokenizer import Tokenizer
+from greffon.nn.model import Model
+from greffon.objectives.batch import Batch
+from greffon.objectives.labelled_texts import LabelledTexts
+from greffon.objectives.protocol import Objective
+from greffon.objectives.tasks.pairs import PairTexts
+from greffon.objectives.tasks.tokens import TaggedTexts
+
+
+class TaskTexts(Protocol):
+    """What training and scoring need of the texts of a task."""
+
+    @property
+    def objective(self) -> Objective:
+        """The loss of a batch."""
+        ...
+
+    def encode(self, examples: Sequence[Labelled]) -> Sequence[Any]:
+        """Return each text as rows of tokens with its target; it has a `length`, and `some` of its windows."""
+        ...
+
+    def batch(self, members: Sequence[Any]) -> Batch:
+        """Build a batch of encoded texts."""
+        ...
+
+    def for_scoring(self, encoded: Sequence[Any]) -> Any:
+        """Lay out encoded texts in batches of bounded size."""
+        ...
+
+    def outputs(self, model: Model, texts: Any) -> Sequence[np.ndarray]:
+        """Return what a model says of each text that was laid out for scoring."""
+        ...
+
+    def digest(self, splits: Splits) -> str:
+        """Identify the texts, their labels and the tokenizer."""
+        ...
+
+
+_TEXTS: dict[Task, type[LabelledTexts] | type[TaggedTexts]] = {"pairs": PairTexts, "tokens": TaggedTexts}
+"""Tasks that read more or less than one vector a text; all others differ in their targets alone."""
+
+
+def task_texts(recipe: Recipe, tokenizer: Tokenizer) -> TaskTexts:
+    """Return the texts of a recipe's task."""
+    return _TEXTS.get(recipe.task, LabelledTexts)(recipe, tokenizer)
+
+
+def make_outputs(recipe: Recipe, tokenizer: Tokenizer, model: Model, examples: Sequence[Labelled]) -> list[np.ndarray]:
+    """Return what a model says of each text: probabilities of classes or labels, a score, or tags of words."""
+    texts = task_texts(recipe, tokenizer)
+    return list(texts.outputs(model, texts.for_scoring(texts.encode(examples)))) if examples else []

@@ -1,0 +1,1 @@
+"""What is learned from labelled texts: one file per task. `objectives/task_texts.py` chooses among them."""

@@ -1,0 +1,64 @@
+"""What would be computed beside the weights, put into them: what was fitted on validation, or on the scores of the
+training texts, and the scale of the embeddings.
+
+A folded model needs no more than its weights: the logits of a classifier are divided by their temperature, so that its
+softmax is calibrated, and a head that gives scores gives them in the units of the file.
+"""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from greffon.core.config import Recipe
+from greffon.nn.heads import ClassHead
+from greffon.nn.model import Model
+
+TEMPERATURE = "calibration/temperature"
+"""Name under which the temperature stands among the held-out scores."""
+
+
+@torch.no_grad()
+def fold_temperature(model: Model, scores: Mapping[str, float]) -> Model:
+    """Divide the logits of a classifier by their temperature, in place.
+
+    One that was fitted on the training texts themselves, for want of others, says nothing.
+    """
+    temperature = scores.get(TEMPERATURE, 1.0) if scores.get("cross_validated") != 0 else 1.0
+    if temperature != 1.0 and isinstance(model.head, ClassHead):
+        for p in model.head.out.parameters():
+            p.div_(temperature)
+    return model
+
+
+@torch.no_grad()
+def fold_scale(model: Model, recipe: Recipe) -> Model:
+    """Let a head give scores in the units of the file, in place; a head without a bias keeps its scale."""
+    if recipe.score_scale and isinstance(model.head, ClassHead) and model.head.out.bias is not None:
+        mean, deviation = recipe.score_scale
+        model.head.out.weight.mul_(deviation)
+        model.head.out.bias.mul_(deviation).add_(mean)
+    return model
+
+
+def can_fold_embedding_scale(recipe: Recipe) -> bool:
+    """Whether the scale of the embeddings can become part of the weights.
+
+    Where a vocabulary head shares the embedding, the last norm must take the scale back.
+    """
+    return not _shares_embedding(recipe) or (recipe.shape.norm_place == "pre" and not recipe.shape.head_transform)
+
+
+def fold_embedding_scale(tensors: Mapping[str, Tensor], recipe: Recipe) -> dict[str, Tensor]:
+    """Multiply the embedding by √width, and divide the last norm by it where a head shares the embedding."""
+    assert can_fold_embedding_scale(recipe)
+    scale = math.sqrt(recipe.shape.hidden_size)
+    folded = {**tensors, "body.embedding.weight": tensors["body.embedding.weight"] * scale}
+    if _shares_embedding(recipe):
+        folded |= {name: tensor / scale for name, tensor in tensors.items() if name.startswith("body.norm.")}
+    return folded
+
+
+def _shares_embedding(recipe: Recipe) -> bool:
+    return recipe.objective in ("causal", "masked", "seq2seq") and recipe.shape.tie_embeddings

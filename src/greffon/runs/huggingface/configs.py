@@ -1,0 +1,155 @@
+"""`config.json` of a family, read into a shape and a class head, and written from a recipe."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from greffon.core.config import Graft, Masking, Recipe, Shape, Task
+from greffon.core.errors import UserError
+from greffon.core.presets import PRESETS
+from greffon.data.tokenizer import Tokenizer
+from greffon.runs.huggingface.families import (
+    DISTILBERT,
+    GPT2,
+    MODEL_TYPES,
+    MODERNBERT,
+    POOLER_ACTIVATIONS,
+    Family,
+    token_graft,
+)
+
+
+def family_of(config: Mapping[str, Any], where: str) -> Family:
+    """Return the family of a checkpoint; raise a `UserError` for settings that are not supported."""
+    named = config.get("model_type")
+    if not isinstance(named, str) or named not in MODEL_TYPES:
+        raise UserError(f"{where}: model_type {named!r} is not supported; known are {', '.join(MODEL_TYPES)}")
+    family = MODEL_TYPES[named]
+    if "auto_map" in config:
+        raise UserError(f"{where}: auto_map asks for code of the checkpoint's own, which is never run")
+    for name, known in family.settings.items():
+        if name in config and config[name] not in known:
+            raise UserError(f"{where}: {name} is {config[name]!r}, which is not supported (only {known[0]!r} is)")
+    return family
+
+
+def use_of(family: Family, config: Mapping[str, Any], where: str) -> str:
+    """Return the objective of the head of a checkpoint."""
+    named = (config.get("architectures") or [None])[0]
+    if named not in family.architectures:
+        raise UserError(
+            f"{where}: the architecture {named!r} is not supported; known are {', '.join(family.architectures)}"
+        )
+    use = family.architectures[named]
+    if use == "classify" and config.get("problem_type") not in (None, *PROBLEMS):
+        raise UserError(f"{where}: problem_type {config['problem_type']!r} is unknown; known are {', '.join(PROBLEMS)}")
+    return use
+
+
+PROBLEMS: dict[str, Task] = {
+    "single_label_classification": "classes",
+    "multi_label_classification": "multilabel",
+    "regression": "regression",
+}
+"""The task of each `problem_type`."""
+
+
+def task_of(config: Mapping[str, Any], use: str) -> Task:
+    """Return the task of a checkpoint's head; without `problem_type`, a single output is a score."""
+    if use != "classify":
+        return "tokens" if use == "tokens" else "classes"
+    one = len(config.get("id2label") or range(2)) == 1
+    return PROBLEMS[config.get("problem_type") or ("regression" if one else "single_label_classification")]
+
+
+def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
+    """Read the shape of a body."""
+    known = {**family.defaults, **config}
+    read: dict[str, Any] = {}
+    for ours, theirs in family.names.items():
+        if theirs not in known:
+            raise UserError(f"{where}: the setting {theirs!r} is missing; restore the file from a copy")
+        read[ours] = known[theirs]
+    if read["activation"] not in family.activations:
+        raise UserError(
+            f"{where}: {family.names['activation']} {read['activation']!r} is not supported; "
+            f"known are {', '.join(family.activations)}"
+        )
+    read["activation"] = family.activations[read["activation"]]
+    head = {"head_transform": family.transform, "head_bias": family.head_bias, "untied_head_bias": family.head_bias}
+    tied = known.get("tie_word_embeddings", True)
+    try:
+        read |= family.read(known, where)
+        usual = PRESETS[family.preset]().shape
+        return replace(usual, **{**family.fixed, **head, "tie_embeddings": tied, **read})
+    except (TypeError, AttributeError, KeyError, IndexError) as problem:
+        raise UserError(f"{where}: a setting is of the wrong kind ({problem}); restore the file from a copy") from None
+    except UserError as problem:
+        raise UserError(f"{where}: {str(problem).removeprefix(f'{where}: ')}") from None
+
+
+def labels_of(config: Mapping[str, Any], task: Task, where: str) -> tuple[str, ...]:
+    """Read the names of the head's outputs, in order; a score has none."""
+    if task == "regression":
+        return ()
+    table = config.get("id2label") or {str(i): f"LABEL_{i}" for i in range(2)}  # what they leave out
+    places = [str(i) for i in range(len(table))]
+    labels = tuple(str(table[i]) for i in places) if {*table} == {*places} else ()
+    if len(labels) < 2 or len({*labels}) < len(labels):
+        raise UserError(f"{where}: id2label must name two or more classes, each once, from 0 on")
+    return labels
+
+
+def labels_table(labels: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that name the classes."""
+    return {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
+
+
+def graft_of(family: Family, config: Mapping[str, Any], where: str, *, tokens: bool = False) -> Graft:
+    """Describe the class head of a checkpoint, or that over its tokens."""
+    usual = {name: values[0] for name, values in (token_graft(family) if tokens else family.graft).items()}
+    dropout = config.get("seq_classif_dropout" if family is DISTILBERT else "classifier_dropout")
+    if family is MODERNBERT:
+        named = config.get("classifier_activation", "gelu")
+        if named not in POOLER_ACTIVATIONS:
+            raise UserError(f"{where}: classifier_activation {named!r} is not supported")
+        usual["pooling"] = config.get("classifier_pooling", "cls") if not tokens else "mean"
+        usual["pooler_activation"] = POOLER_ACTIVATIONS[named]
+        usual["pooler_bias"] = config.get("classifier_bias", False)
+        if usual["pooling"] not in family.graft["pooling"]:
+            raise UserError(f"{where}: classifier_pooling {usual['pooling']!r} is not supported")
+    return Graft(**usual, head_dropout=dropout or 0.0)
+
+
+def masking_of(use: str) -> Masking | None:
+    """Return the masking settings of an imported masked model."""
+    return {"masked": Masking(), "pairs": Masking(next_sentence=True)}.get(use)
+
+
+def config_of(family: Family, recipe: Recipe, use: str, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the config.json of a model that fits a family."""
+    shape = recipe.shape
+    config: dict[str, Any] = {
+        "architectures": [family.architecture(use)],
+        "model_type": family.kind,
+        "vocab_size": recipe.vocab_size,
+        "pad_token_id": tokenizer.pad,
+        "tie_word_embeddings": shape.tie_embeddings,
+    }
+    config |= {theirs: getattr(shape, ours) for ours, theirs in family.names.items()}
+    config[family.names["activation"]] = next(
+        theirs for theirs, ours in family.activations.items() if ours == shape.activation
+    )
+    config[family.names["context"]] = shape.context + shape.position_offset
+    if recipe.objective == "classify":
+        labels = recipe.labels or tuple(f"LABEL_{i}" for i in range(recipe.outputs))
+        config |= labels_table(labels)
+        if recipe.answer != "tokens":
+            config["problem_type"] = next(problem for problem, task in PROBLEMS.items() if task == recipe.answer)
+        dropout = recipe.graft.head_dropout if recipe.graft is not None else 0.0
+        if family is not GPT2:
+            config["seq_classif_dropout" if family is DISTILBERT else "classifier_dropout"] = dropout
+    return config | family.write(recipe, tokenizer)

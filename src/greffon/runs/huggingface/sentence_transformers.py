@@ -1,0 +1,92 @@
+"""What makes a checkpoint one of sentence-transformers: modules.json, pooling, the longest text, unit length."""
+
+from pathlib import Path
+
+from greffon.core.config import Embedding, Pool
+from greffon.core.errors import UserError
+from greffon.core.files import read_json, read_json_list, write_json
+from greffon.runs.run import Run
+
+MODULES = "modules.json"
+_POOLS: dict[str, Pool] = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
+"""Our poolings by their names."""
+_FLAGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "lasttoken": "pooling_mode_lasttoken"}
+"""The names of poolings in older configurations, where each is true or false."""
+_OTHER_FLAGS = (
+    "pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens",
+)  # fmt: skip
+
+
+def read_embedding(path: Path, context: int, *, lowercase: bool) -> Embedding | None:
+    """Read how a checkpoint makes a vector of a text; None if it is not one of sentence-transformers.
+
+    `context` is that of the body, and `lowercase` says whether its tokenizer lowercases all text.
+    """
+    file = path / MODULES
+    if not file.is_file():
+        return None
+    folders = _modules(file)
+    pooling, settings = _pooling(path / folders["Pooling"] / "config.json"), path / "sentence_bert_config.json"
+    found = read_json(settings) if settings.is_file() else {}
+    if found.get("do_lower_case") and not lowercase:
+        raise UserError(f"{settings}: do_lower_case is not supported with a tokenizer that keeps upper case")
+    longest = found.get("max_seq_length") or context
+    if not isinstance(longest, int) or longest < 3:
+        raise UserError(f"{settings}: max_seq_length is {longest!r}; it must be a whole number above 2")
+    prompts = path / "config_sentence_transformers.json"
+    if prompts.is_file() and (named := read_json(prompts).get("default_prompt_name")) is not None:
+        raise UserError(f"{prompts}: default_prompt_name {named!r} is not supported; write the prompt before each text")
+    return Embedding(pooling, normalize="Normalize" in folders, max_length=min(longest, context))
+
+
+def _modules(file: Path) -> dict[str, str]:
+    """Return the folder of each module; raise a `UserError` for modules that our bodies do not have."""
+    folders: dict[str, str] = {}
+    for module in read_json_list(file):
+        kind = str(module.get("type", "")).rpartition(".")[2] if isinstance(module, dict) else str(module)
+        folder = str(module.get("path", "")) if isinstance(module, dict) else ""
+        if kind not in ("Transformer", "Pooling", "Normalize") or kind in folders:
+            raise UserError(f"{file}: a module {kind[:60]!r} is not supported (Transformer, Pooling, Normalize are)")
+        if Path(folder).name != folder and folder:
+            raise UserError(f"{file} names the folder {folder[:60]!r}, which lies elsewhere; restore it from a copy")
+        folders[kind] = folder
+    if list(folders)[:2] != ["Transformer", "Pooling"] or folders["Transformer"]:
+        raise UserError(f"{file}: only a Transformer beside it, then Pooling, then Normalize are supported")
+    return folders
+
+
+def _pooling(file: Path) -> Pool:
+    if not file.is_file():
+        raise UserError(f"{file} is missing: how vectors are pooled is not known; fetch it")
+    config = read_json(file)
+    named = config.get("pooling_mode")
+    if named is None:
+        named = [name for name, flag in _FLAGS.items() if config.get(flag)]
+        named += [flag for flag in _OTHER_FLAGS if config.get(flag)]
+    modes = [named] if isinstance(named, str) else named
+    if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in _POOLS:
+        raise UserError(f"{file}: the pooling {named!r} is not supported; known are {', '.join(_POOLS)}, one at a time")
+    return _POOLS[modes[0]]
+
+
+def write_modules(run: Run, out: Path) -> None:
+    """Write beside an exported encoder what `SentenceTransformer` needs to give the vectors of `greffon.embed`."""
+    recipe = run.recipe
+    made = recipe.embedding or Embedding(max_length=recipe.shape.context)
+    kinds = ["Transformer", "Pooling", *["Normalize"] * made.normalize]
+    modules = [
+        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
+    chosen = next(name for name, pool in _POOLS.items() if pool == made.pooling)
+    flags = {flag: name == chosen for name, flag in _FLAGS.items()} | dict.fromkeys(_OTHER_FLAGS, False)
+    (out / "1_Pooling").mkdir()
+    if made.normalize:
+        (out / "2_Normalize").mkdir()
+    write_json(out / "1_Pooling" / "config.json", {"word_embedding_dimension": recipe.shape.hidden_size, **flags})
+    write_json(out / "sentence_bert_config.json", {"max_seq_length": made.max_length, "do_lower_case": False})
+    write_json(
+        out / "config_sentence_transformers.json",
+        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    )
+    write_json(out / MODULES, modules)

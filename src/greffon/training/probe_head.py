@@ -1,0 +1,58 @@
+"""A class head that starts where the probe ends: logistic regression on the frozen vectors, folded into the head.
+
+The head has ModernBERT's form: a dense layer (here the identity, less the centre of the vectors), LayerNorm, and a
+linear layer. It then gives exactly the probe's probabilities, and body and head are fine-tuned together from there
+(LP-FT, Kumar et al., 2022).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from greffon.core.config import Recipe
+from greffon.data.corpora import Labelled
+from greffon.data.splits import load_splits
+from greffon.data.tokenizer import Tokenizer
+from greffon.inference.probe import Probe, fit_probe
+from greffon.nn.heads import ClassHead
+from greffon.nn.model import Model
+from greffon.objectives.classify import row_vectors, text_vectors
+from greffon.objectives.labelled_texts import LabelledTexts
+
+
+def start_at_probe(model: Model, recipe: Recipe, tokenizer: Tokenizer) -> Probe:
+    """Fit a probe on the training texts of a recipe, and fold it into the model's head."""
+    splits, texts = load_splits(recipe.data), LabelledTexts(recipe, tokenizer)
+
+    def columns(part: Sequence[Labelled]) -> tuple[np.ndarray, list[int]]:
+        encoded = texts.encode(part)
+        vectors = text_vectors(model, texts.for_scoring(encoded), row_vectors(model))
+        return vectors.numpy(), [text.label for text in encoded]
+
+    vectors, labels = columns(splits.train)
+    probe = fit_probe(
+        vectors,
+        labels,
+        classes=len(recipe.labels),
+        # A fifth of few texts says less about the strength than cross-validation does.
+        valid=columns(splits.valid) if recipe.data.valid else None,
+        seed=recipe.training.seed,
+        epsilon=recipe.shape.norm_epsilon,
+    )
+    assert isinstance(model.head, ClassHead)
+    fold_in(model.head, probe)
+    return probe
+
+
+def fold_in(head: ClassHead, probe: Probe) -> None:
+    """Make a head give the probabilities of a probe."""
+    assert head.inner is not None, "the form of a head that starts as a probe"
+    assert isinstance(head.norm, nn.LayerNorm)
+    with torch.no_grad():
+        nn.init.eye_(head.inner.weight)
+        head.inner.bias.copy_(torch.from_numpy(-probe.center))
+        nn.init.ones_(head.norm.weight)
+        head.out.weight.copy_(torch.from_numpy(probe.weight))
+        head.out.bias.copy_(torch.from_numpy(probe.bias))

@@ -1,0 +1,170 @@
+"""How many epochs to train for, where there is no validation file: chosen on the training labels alone.
+
+    RUN/
+      selection/fold-k/   a Run for each fold, trained without it and scored on it after every epoch
+      selection.json      the number of evaluations after which the mean score of the folds was best
+
+Then the run itself trains on all labels, with the same schedule, for as many epochs. Below `ONE_FOLD_FROM` labels there
+are five folds, from there on one is enough. Epoch 0, the head as it starts, is among the choices, and wins ties.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+
+from greffon.core.config import Recipe
+from greffon.core.files import read_json, write_json
+from greffon.data.splits import fold_numbers, load_splits
+from greffon.inference.classify import probabilities
+from greffon.nn.model import Model
+from greffon.runs.run import Run
+from greffon.training.distributed.base import ProcessGroup
+from greffon.training.jobs import JOBS, Job, steps_of_epoch
+
+FOLDER, RESULT = "selection", "selection.json"
+ONE_FOLD_FROM = 200
+"""From this many labels on, one stratified fifth chooses as well as five do."""
+HELD_OUT = "held-out.json"
+KEPT = ("recipe.json", "metrics.jsonl", "finished", HELD_OUT)
+"""What is kept of a fold that has done its work."""
+
+Scores = Mapping[str, float]
+Train = Callable[[Run], Run]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the folds have chosen."""
+
+    evaluations: int
+    """Evaluations after the first one until the best; 0 keeps the head as it starts."""
+    folds: int
+    """Number of folds; 0 where no class has two texts, so that nothing could be chosen."""
+    scores: dict[str, float]
+    """Mean scores of the folds at that point."""
+    curve: list[dict[str, float]]
+    """Mean scores of the folds at each evaluation."""
+
+    def steps(self, recipe: Recipe) -> int:
+        """Return the steps of the run itself."""
+        return min(self.evaluations * recipe.training.eval_interval, recipe.training.steps)
+
+
+def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], group: ProcessGroup) -> Job:
+    """Return the job of training on all labels for as long as the folds say; train them first, if need be."""
+    file = run.path / RESULT
+    with group.main_process_first():
+        if group.is_main and not file.is_file():
+            prepare_folds(run)
+    folds = [] if file.is_file() else [Run.open(folder) for folder in sorted((run.path / FOLDER).glob("fold-*"))]
+    for number, fold in enumerate(folds, start=1):
+        if not fold.finished:
+            tell(f"choosing the number of epochs without a part of the labels: {number} of {len(folds)}")
+            train(fold)
+    with group.main_process_first():
+        if group.is_main:
+            if not file.is_file():
+                for fold in folds:
+                    keep_held_out(fold)
+                write_json(file, vars(choose(run, folds, job.selection_key)))
+            tidy(run)
+    chosen = Selection(**read_json(file))
+    if not chosen.folds:
+        tell("no class has two texts, so no epoch can be selected: the head stays as it starts")
+        own = replace(run.recipe, data=replace(run.recipe.data, valid=run.recipe.data.train))
+        job = replace(job, evaluate=JOBS[own.objective](own, run.tokenizer).evaluate)
+
+    def evaluate(model: Model) -> dict[str, float]:
+        return {**chosen.scores, "cross_validated": chosen.folds, **job.evaluate(model)}
+
+    return replace(job, evaluate=evaluate, final_step=chosen.steps(run.recipe))
+
+
+def keep_held_out(fold: Run) -> None:
+    """Write the probabilities of the texts of a fold, by its best weights: an ensemble is fitted on them."""
+    if fold.recipe.data.task == "classes" and not (fold.path / HELD_OUT).is_file():
+        held = probabilities(fold, load_splits(fold.recipe.data).valid)
+        write_json(fold.path / HELD_OUT, {"probabilities": held.tolist()})
+
+
+def held_out(run: Run) -> list[list[float] | None]:
+    """Return the probabilities of each training text by the fold without it; None where there is none."""
+    numbers = fold_numbers(load_splits(run.recipe.data).train, run.recipe.data.task)
+    out: list[list[float] | None] = [None] * len(numbers)
+    for folder in (run.path / FOLDER).glob("fold-*"):
+        if (folder / HELD_OUT).is_file():
+            rows = read_json(folder / HELD_OUT)["probabilities"]
+            own = np.flatnonzero(numbers == Run.open(folder).recipe.data.fold - 1)
+            for i, row in zip(own, rows, strict=True):
+                out[i] = row
+    return out
+
+
+def prepare_folds(run: Run) -> None:
+    """Make a Run for each fold that has texts; those that are there already stay."""
+    recipe = run.recipe
+    texts = load_splits(recipe.data).train
+    numbers = sorted({*fold_numbers(texts, recipe.data.task).tolist()} - {-1})
+    (run.path / FOLDER).mkdir(exist_ok=True)
+    for number in numbers[:1] if len(texts) >= ONE_FOLD_FROM else numbers:
+        folder = run.path / FOLDER / f"fold-{number + 1}"
+        if not (folder / "recipe.json").is_file():
+            folder.mkdir(exist_ok=True)
+            run.tokenizer.save(folder)
+            Run.create(folder, fold_recipe(recipe, number + 1, len(texts)))
+
+
+def fold_recipe(recipe: Recipe, fold: int, texts: int) -> Recipe:
+    """Describe the training without one fold: the same number of epochs, of fewer steps each."""
+    data, training = replace(recipe.data, fold=fold, digest=""), recipe.training
+    epoch = steps_of_epoch(texts, training)
+    own = steps_of_epoch(len(load_splits(data).train), training)
+
+    def shorter(steps: int) -> int:
+        return steps // epoch * own if steps % epoch == 0 else steps
+
+    training = replace(
+        training,
+        steps=shorter(training.steps),
+        evaluate_every=shorter(training.evaluate_every),
+        unfreeze_every=shorter(training.unfreeze_every),
+        # Where several folds are averaged, each must reach every epoch.
+        patience=training.patience if texts >= ONE_FOLD_FROM else 0,
+    )
+    return replace(recipe, data=data, training=training, cost={})
+
+
+def choose(run: Run, folds: Sequence[Run], key: Callable[[Scores], tuple[float, ...]]) -> Selection:
+    """Average the scores of the folds at each evaluation, weighed by their texts, and take the first of the best."""
+    if not folds:
+        return Selection(0, 0, {}, [])
+    counts = [len(load_splits(fold.recipe.data).valid) for fold in folds]
+    curves = [
+        [_numbers(entry["valid"]) for entry in fold.metrics() if "valid" in entry and "averaged" not in entry]
+        for fold in folds
+    ]
+    curve = [
+        {name: float(np.average([one[name] for one in at], weights=counts)) for name in at[0]}
+        for at in zip(*curves, strict=False)
+    ]
+    best = max(range(len(curve)), key=lambda i: (*key(curve[i]), -i))
+    return Selection(best, len(folds), curve[best], curve)
+
+
+def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
+    """Leave out the test scores: nothing is chosen by them."""
+    return {name: value for name, value in scores.items() if not name.startswith("test_")}
+
+
+def tidy(run: Run) -> None:
+    """Drop the weights of the folds."""
+    for fold in (run.path / FOLDER).glob("fold-*"):
+        for path in fold.iterdir():
+            if path.is_dir():
+                rmtree(path)
+            elif path.name not in KEPT:
+                Path(path).unlink()

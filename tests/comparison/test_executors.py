@@ -1,0 +1,103 @@
+"""A comparison on a Dask cluster of three processes, of which one is killed, and by submitit: as in one process."""
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import greffon
+from greffon.comparison import executors
+from greffon.core.errors import UserError
+
+TINY = {"layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 16, "batch_size": 4}
+SETTINGS = {"seeds": 2, "epochs": 3, "jobs": 2, "batch_size": 4, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def body(tmp_path_factory: pytest.TempPathFactory) -> greffon.Run:
+    out, text = tmp_path_factory.mktemp("body") / "run", tmp_path_factory.mktemp("text") / "text.txt"
+    text.write_text("le chat dort et le chien mange\nle loup court\nle veau boit\n" * 40)
+    return greffon.pretrain([text], out=out, vocab_size=300, steps=4, quiet=True, **TINY)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("table") / "train.csv"
+    rows = [f"le {animal} {number} {verb},{label}" for number in range(12) for animal, verb, label in ANIMALS]
+    file.write_text("text,label\n" + "\n".join(rows) + "\n")
+    return file
+
+
+ANIMALS = [("chat", "dort", "a"), ("chien", "mange", "b"), ("loup", "court", "a"), ("veau", "boit", "b")]
+
+
+@pytest.fixture(scope="module")
+def alone(body: greffon.Run, table: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    out = tmp_path_factory.mktemp("alone") / "comparison"
+    greffon.compare([body], train=table, out=out, **SETTINGS)
+    return answers(out)
+
+
+def answers(comparison: Path) -> dict[str, Any]:
+    """What every task ended with, and the results without the paths and times."""
+    found = {
+        str(file.relative_to(comparison)): json.loads(file.read_text())
+        for file in sorted(comparison.rglob("probabilities.json"))
+    }
+    return {**found, "arms": without_times(json.loads((comparison / "results.json").read_text())["arms"])}
+
+
+def without_times(value: Any) -> Any:
+    """Drop how long things took."""
+    if isinstance(value, list):
+        return [without_times(inner) for inner in value]
+    if isinstance(value, dict):
+        return {name: without_times(inner) for name, inner in value.items() if "seconds" not in name}
+    return value
+
+
+def test_a_killed_worker_of_three_loses_nothing(
+    body: greffon.Run, table: Path, tmp_path: Path, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    killed: list[int] = []
+    with distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster:
+        monkeypatch.setenv(executors.ADDRESS, cluster.scheduler_address)
+
+        def kill() -> None:
+            with distributed.Client(cluster) as client:
+                while not killed:
+                    busy = [worker for worker, keys in client.processing().items() if keys]
+                    if busy and [*(tmp_path / "out").rglob("metrics.jsonl")]:
+                        killed.append(client.run(os.getpid, workers=busy[:1])[busy[0]])
+                        os.kill(killed[0], signal.SIGKILL)
+                    time.sleep(0.02)
+
+        thread = threading.Thread(target=kill, daemon=True)
+        thread.start()
+        greffon.compare([body], train=table, out=tmp_path / "out", executor="dask", **SETTINGS)
+        thread.join(timeout=30)
+    assert killed
+    assert answers(tmp_path / "out") == alone
+
+
+def test_submitit_gives_the_same(
+    body: greffon.Run, table: Path, tmp_path: Path, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm itself is not here: submitit starts the same jobs as processes of this machine."""
+    pytest.importorskip("submitit")
+    local = lambda tasks, jobs, tell: executors.on_slurm(tasks, jobs, tell, cluster="local")  # noqa: E731
+    monkeypatch.setitem(executors.EXECUTORS, "slurm", local)
+    greffon.compare([body], train=table, out=tmp_path / "out", executor="slurm", **SETTINGS)
+    assert answers(tmp_path / "out") == alone
+
+
+def test_an_executor_that_is_not_here_is_refused(body: greffon.Run, table: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="unknown executor 'dusk'; did you mean 'dask'"):
+        greffon.compare([body], train=table, out=tmp_path / "out", executor="dusk")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,117 @@
+"""The measures of each task, against scikit-learn, SciPy and seqeval."""
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from seqeval.metrics import classification_report, f1_score
+
+from greffon.core.config import Data, Recipe, Shape, Training
+from greffon.data.corpora import Labelled
+from greffon.data.tasks.tokens import spans_of_tags, spelling
+from greffon.inference.measures import MEASURES
+from greffon.inference.tasks.base import ratio_interval
+from greffon.inference.tasks.classes import best_temperature, calibration_error
+from greffon.inference.tasks.multilabel import THRESHOLD, best_thresholds, micro_f1
+
+RANDOM = np.random.default_rng(0)
+
+
+def recipe(task: str, labels: tuple[str, ...], scale: tuple[float, ...] = ()) -> Recipe:
+    return Recipe("classify", "compact", Shape(), Training(), Data(task=task), 300, labels=labels, score_scale=scale)
+
+
+def test_several_labels_are_scored_as_by_scikit_learn() -> None:
+    labels = ("a", "b", "c")
+    gold, probabilities = RANDOM.random((80, 3)) < [0.5, 0.2, 0.05], RANDOM.random((80, 3))
+    examples = [Labelled(f"text {i}", "|".join(np.array(labels)[row]), i) for i, row in enumerate(gold)]
+    measure, asked = MEASURES["multilabel"], recipe("multilabel", labels)
+    chosen = {THRESHOLD + "a": 0.4, THRESHOLD + "b": 0.7}  # and one half where none was chosen
+    given = probabilities >= [0.4, 0.7, 0.5]
+    scores = measure.scores(asked, chosen, examples, list(probabilities))
+    assert scores.micro_f1 == pytest.approx(sklearn.metrics.f1_score(gold, given, average="micro"))
+    assert scores.macro_f1 == pytest.approx(sklearn.metrics.f1_score(gold, given, average="macro", zero_division=0))
+    assert scores.average_precision == pytest.approx(sklearn.metrics.average_precision_score(gold, probabilities))
+    assert [found.support for found in scores.by_label.values()] == gold.sum(axis=0).tolist()
+    held = measure.held_out(asked, examples, list(probabilities))
+    losses = [sklearn.metrics.log_loss(gold[:, i], probabilities[:, i]) for i in range(3)]
+    assert held["loss"] == pytest.approx(np.mean(losses))
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1, max_size=25))
+def test_no_threshold_is_better_than_the_chosen_one(texts: list[tuple[bool, int]]) -> None:
+    gold = np.array([[bit] for bit, _ in texts])
+    probabilities = np.array([[value / 6] for _, value in texts])
+    (chosen,) = best_thresholds(gold, probabilities)
+    every = [micro_f1(gold, probabilities >= threshold) for threshold in np.linspace(0.01, 1.01, 51)]
+    assert micro_f1(gold, probabilities >= chosen) >= max(every) - 1e-12
+
+
+def test_scores_are_scored_as_by_scipy() -> None:
+    gold = RANDOM.normal(5, 2, 60)
+    found = gold + RANDOM.normal(0, 1, 60)
+    examples = [Labelled("", str(score), 0, score=score) for score in gold]
+    rows = [np.array([score]) for score in found]
+    scores = MEASURES["regression"].scores(recipe("regression", (), (5.0, 2.0)), {}, examples, rows)
+    assert scores.mae == pytest.approx(sklearn.metrics.mean_absolute_error(gold, found))
+    assert scores.rmse == pytest.approx(sklearn.metrics.root_mean_squared_error(gold, found))
+    assert scores.pearson == pytest.approx(stats.pearsonr(gold, found).statistic)
+    assert scores.spearman == pytest.approx(stats.spearmanr(gold, found).statistic)
+    held = MEASURES["regression"].held_out(recipe("regression", (), (5.0, 2.0)), examples, rows)
+    assert held["loss"] == pytest.approx(scores.rmse**2 / 4)
+    constant = MEASURES["regression"].scores(recipe("regression", ()), {}, examples, [np.array([1.0])] * 60)
+    assert (constant.pearson, constant.spearman) == (0.0, 0.0)
+
+
+TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=7), min_size=1))
+def test_spans_are_scored_as_by_seqeval(sentences: list[list[tuple[int, int]]]) -> None:
+    gold = [[TAGS[a] for a, _ in sentence] for sentence in sentences]
+    found = [[TAGS[b] for _, b in sentence] for sentence in sentences]
+    examples = []
+    for i, tags in enumerate(gold):
+        words = [(2 * j, 2 * j + 1) for j in range(len(tags))]
+        examples.append(Labelled(" ".join("x" * len(tags)), spelling(spans_of_tags(words, tags)), i))
+    rows = [np.eye(5)[[TAGS.index(tag) for tag in tags]] for tags in found]
+    scores = MEASURES["tokens"].scores(recipe("tokens", TAGS), {}, examples, rows)
+    assert scores.span_f1 == pytest.approx(f1_score(gold, found, zero_division=0))
+    assert MEASURES["tokens"].held_out(recipe("tokens", TAGS), examples, rows)["span_f1"] == scores.span_f1
+    if scores.by_label:
+        report = classification_report(gold, found, output_dict=True, zero_division=0)
+        for label, one in scores.by_label.items():
+            theirs = report[label]
+            assert (one.precision, one.recall, one.f1) == pytest.approx(
+                (theirs["precision"], theirs["recall"], theirs["f1-score"])
+            )
+            assert one.support == theirs["support"]
+
+
+def test_an_interval_of_a_ratio_covers_it_and_narrows_with_more_texts() -> None:
+    errors = RANDOM.exponential(1, 400)
+    (low, high), (lower, higher) = ratio_interval(errors, np.ones(400)), ratio_interval(errors[:40], np.ones(40))
+    assert low < errors.mean() < high
+    assert high - low < higher - lower
+    # The normal's interval, for the mean of many.
+    half = 1.96 * errors.std() / np.sqrt(400)
+    assert (low, high) == pytest.approx((errors.mean() - half, errors.mean() + half), abs=0.03)
+
+
+def test_a_temperature_that_was_applied_is_found_again() -> None:
+    logits = RANDOM.normal(0, 2, (4000, 3))
+    exact = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    gold = np.array([RANDOM.choice(3, p=row) for row in exact])
+    sharp = exact**2 / (exact**2).sum(axis=1, keepdims=True)  # logits times two: too sure of itself
+    assert best_temperature(sharp, gold) == pytest.approx(2, rel=0.1)
+    assert best_temperature(exact, gold) == pytest.approx(1, rel=0.1)
+    right = (sharp.argmax(axis=1) == gold).tolist()
+    error = calibration_error(sharp.max(axis=1).tolist(), right)
+    assert error > 3 * calibration_error(exact.max(axis=1).tolist(), right)
+
+
+def test_few_texts_that_are_all_right_do_not_ask_for_certainty() -> None:
+    probabilities = np.array([[0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
+    assert best_temperature(probabilities, np.array([0, 0, 1])) > 0.5

