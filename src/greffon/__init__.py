@@ -21,6 +21,7 @@ _HOME = {
     "finetune": "training.finetune",
     "compare": "comparison.compare",
     "compare_task": "comparison.other_tasks",
+    "completion": "cli.completion_script",
     "demo": "cli.demos.reviews",
     "demo_data": "cli.demos.reviews",
     "demo_translation": "cli.demos.translation",
@@ -80,6 +81,7 @@ _HOME = {
 __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
+    from greffon.cli.completion_script import completion as completion
     from greffon.cli.demos.reviews import demo as demo
     from greffon.cli.demos.reviews import demo_data as demo_data
     from greffon.cli.demos.translation import demo_translation as demo_translation

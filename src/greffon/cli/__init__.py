@@ -32,6 +32,7 @@ COMMANDS = {
     "show": "describe a run or the result of a comparison",
     "serve": "serve a local web page to query, inspect and watch runs",
     "draw": "draw masks, positions, attention, costs, learning curves and embeddings",
+    "completion": "print a script by which a shell completes this command line",
     "demo": "run a complete example on real text",
 }
 
