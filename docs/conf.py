@@ -42,6 +42,7 @@ GROUPS = {
     "Training": ("train_tokenizer", "pretrain", "estimate", "resume", "finetune", "compare", "evaluate"),
     "Answers": ("classify", "generate", "generate_many", "stream", "fill", "translate", "translate_best"),
     "Vectors": ("embed", "nearest", "word_vectors"),
+    "In scikit-learn": ("GreffonClassifier", "GreffonEmbedder"),
     "Looking inside": ("attention", "occlude", "params", "show", "loss_by_position", "layer_costs"),
     "Demos": ("demo", "demo_data", "demo_translation", "demo_translation_data"),
     "Pictures": tuple(name for name in greffon.__all__ if name == "draw" or name.endswith("_figure")),

@@ -15,7 +15,7 @@ from tiny import TinyRuns
 
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 ROOMS = [
-    "core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison",
+    "core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison", "estimators",
     "web", "cli",
 ]  # fmt: skip
 """From the ground up: a room imports from itself and from rooms before it in this list."""

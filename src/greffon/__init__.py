@@ -76,6 +76,8 @@ _HOME = {
     "Graft": "core.config",
     "Tokenizer": "data.tokenizer",
     "UserError": "core.errors",
+    "GreffonClassifier": "estimators.classifier",
+    "GreffonEmbedder": "estimators.embedder",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
@@ -98,6 +100,8 @@ if TYPE_CHECKING:
     from greffon.core.errors import UserError as UserError
     from greffon.data.tokenizer import Tokenizer as Tokenizer
     from greffon.data.train_tokenizer import train_tokenizer as train_tokenizer
+    from greffon.estimators.classifier import GreffonClassifier as GreffonClassifier
+    from greffon.estimators.embedder import GreffonEmbedder as GreffonEmbedder
     from greffon.inference.attention import attention as attention
     from greffon.inference.classify import classify as classify
     from greffon.inference.embed import embed as embed
