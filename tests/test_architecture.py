@@ -16,7 +16,7 @@ from tiny import TinyRuns
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 ROOMS = [
     "core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison", "estimators",
-    "web", "cli",
+    "labelling", "web", "cli",
 ]  # fmt: skip
 """From the ground up: a room imports from itself and from rooms before it in this list."""
 TOP = {"__init__.py", "__main__.py", "py.typed"}

@@ -13,6 +13,8 @@ MOST = 8
 VERBS = {
     "comparison/compare.py: compare",
     "inference/evaluate.py: evaluate",
+    "labelling/label.py: label",
+    "labelling/study.py: label_study",
     "training/finetune.py: finetune",
     "training/pretrain.py: pretrain",
 }

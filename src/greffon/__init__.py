@@ -42,6 +42,9 @@ _HOME = {
     "attention": "inference.attention",
     "draw": "plots",
     "accuracy_figure": "comparison.figures",
+    "label": "labelling.label",
+    "label_study": "labelling.study",
+    "Session": "labelling.session",
     "mask_figure": "plots.masks",
     "positions_figure": "plots.positions",
     "attention_figure": "plots.attention",
@@ -118,6 +121,9 @@ if TYPE_CHECKING:
     from greffon.inference.rank import rank as rank
     from greffon.inference.translate import translate as translate
     from greffon.inference.translate import translate_best as translate_best
+    from greffon.labelling.label import label as label
+    from greffon.labelling.session import Session as Session
+    from greffon.labelling.study import label_study as label_study
     from greffon.nn.body import Decoder as Decoder
     from greffon.nn.body import Encoder as Encoder
     from greffon.nn.encoder_decoder import EncoderDecoder as EncoderDecoder

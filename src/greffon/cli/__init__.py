@@ -23,6 +23,7 @@ COMMANDS = {
     "classify": "classify texts with a fine-tuned run",
     "generate": "continue a prompt with a causal run",
     "fill": "predict the token behind each [MASK] of a text with a masked run",
+    "label": "label texts on a local page, the most useful ones first",
     "embed": "turn texts into vectors, or find the most similar ones",
     "rank": "find the texts of a file that answer a query best",
     "translate": "translate sentences with a seq2seq run",

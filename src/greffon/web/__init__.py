@@ -11,6 +11,7 @@ A leaf: nothing imports it but its command, and it can be deleted without touchi
     guards       checks of every request: host, size, time
     application  what both pages have: files, guards, one sentence for each failure
     app          the routes of runs
+    labelling    the routes of a labelling session
     server       the socket, and a deadline for idle connections
     static/      the page: plain HTML, CSS and JavaScript, without a build step
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 from greffon.core.errors import UserError
 
 if TYPE_CHECKING:
+    from greffon.labelling.session import Session
     from greffon.runs.run import Run
 
 
@@ -31,6 +33,15 @@ def serve(runs: "Sequence[str | Path | Run]", *, host: str = "127.0.0.1", port: 
     from greffon.web.server import run_server
 
     run_server(runs, host, port)
+
+
+def serve_labelling(session: "Session", *, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve the page of a labelling session until Ctrl-C."""
+    _check_packages()
+    from greffon.web.labelling import make_label_app
+    from greffon.web.server import serve_app
+
+    serve_app(lambda hosts: make_label_app(session, hosts=hosts), host, port, "read the texts and label them")
 
 
 def _check_packages() -> None:

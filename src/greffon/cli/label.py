@@ -1,0 +1,118 @@
+"""`greffon label TEXT… --body RUN --labels A,B --out DIR`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from greffon.cli import say_out
+from greffon.cli.options import Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal
+from greffon.cli.parsing import given, parse
+from greffon.core.errors import UserError, setting
+from greffon.labelling.strategy import Strategy
+
+Heap = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
+Host = Annotated[str, tyro.conf.arg(metavar="ADDRESS")]
+Sizes = Annotated[str, tyro.conf.arg(metavar="N,N,…")]
+Names = Annotated[str, tyro.conf.arg(metavar="A,B,…", help_behavior_hint="")]
+Chosen = Annotated[Strategy | None, tyro.conf.arg(help_behavior_hint="")]
+
+
+@dataclass(frozen=True)
+class Args:
+    """Label texts on a local page, the most useful ones first; Ctrl-C stops, and the same --out goes on.
+
+    With --simulate, answers come from a labelled file, and chosen labels are compared with random ones.
+    """
+
+    out: NewDirectory
+    """Directory of the session, to begin or to go on with: every label, labels.csv, and aside.csv."""
+    texts: Heap = ()
+    """Text files, directories or globs to choose from."""
+    body: OptionalFile = None
+    """Pretrained run; its vectors choose the texts."""
+    labels: Names = ""
+    """Names of the labels, separated by commas."""
+    author: str = ""
+    """Your name, written beside each label."""
+    strategy: Chosen = None
+    """How texts are chosen: a mix (default: mixed), or one of its parts alone."""
+    random_share: OptionalReal = None
+    """Share of the texts that is drawn at random and trained on (default: 0.1)."""
+    aside_share: OptionalReal = None
+    """Share of the texts that is kept aside as a test set, drawn at random and never trained on (default: 0.1)."""
+    aim: OptionalReal = None
+    """Accuracy to reach, such as 0.9: the page says how many labels that may still take."""
+    simulate: OptionalFile = None
+    """Labelled file with the answers: run a study instead of the page."""
+    test: OptionalFile = None
+    """Labelled file that judges the study (default: a random fifth of the texts)."""
+    train_sizes: Sizes = "20,50,100,200"
+    """Numbers of labels of the study."""
+    seeds: Count = 10
+    """Number of seeds of the study."""
+    text_column: Column = "text"
+    """Column with the text, in files that have columns."""
+    label_column: Column = "label"
+    """Column with the label, in the files of a study."""
+    seed: Count = 0
+    """Random seed of the session: which texts are kept aside, and how the others are chosen."""
+    host: Host = "127.0.0.1"
+    """Address to listen on."""
+    port: Count = 8000
+    """Port to listen on; 0 for any free port."""
+    force: Flag = False
+    """Replace an existing study."""
+    json: Flag = False
+    """Print results.json of the study."""
+
+
+_STUDY = ("simulate", "test", "train_sizes", "seeds", "label_column", "force", "json")
+_SESSION = ("labels", "author", "aside_share", "aim", "seed", "host", "port")
+
+
+def main(words: Sequence[str]) -> None:
+    """Serve the page until Ctrl-C, or run the study."""
+    args = parse(Args, "label", words)
+    asked = given(args)
+    for name in _SESSION if args.simulate else _STUDY:
+        if name in asked:
+            where = "the page" if args.simulate else "a study; give --simulate, too"
+            raise UserError(f"{setting(name)} is an option of {where}")
+    if args.simulate is not None:
+        _study(args)
+        return
+
+    from greffon.labelling.label import label
+    from greffon.web import serve_labelling
+
+    with label(**given(args, "host", "port")) as session:
+        serve_labelling(session, host=args.host, port=args.port)
+
+
+def _study(args: Args) -> None:
+    from greffon.labelling.study import FIGURE, label_study
+
+    try:
+        sizes = tuple(int(number) for number in args.train_sizes.split(",") if number.strip())
+    except ValueError:
+        raise UserError(
+            f"--train-sizes is {args.train_sizes!r}; give numbers separated by commas, such as 20,100"
+        ) from None
+    if args.body is None:
+        raise UserError(f"{setting('body')} is missing: give a pretrained run, whose vectors choose the texts")
+    results = label_study(**given(args, "train_sizes", "json"), train_sizes=sizes)
+    if args.json:
+        say_out(json.dumps(results.to_json(), ensure_ascii=False))
+        return
+    for name, points in results.arms.items():
+        for point in points:
+            low, high = point.accuracy.interval
+            classes = f"{point.classes.mean:.0f} classes seen"
+            say_out(
+                f"{name:<12} {point.labels:>6,} labels  {point.accuracy.mean:.1%} ({low:.1%} to {high:.1%}), {classes}"
+            )
+    say_out(results.verdict)
+    say_out(f"figure: {args.out / FIGURE}")

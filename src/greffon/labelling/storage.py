@@ -1,0 +1,154 @@
+"""The directory of a session: written once when it begins, and read when it goes on."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from greffon.core.config import from_dict
+from greffon.core.console import say
+from greffon.core.errors import UserError, setting
+from greffon.core.files import COPY, read_json, sha256, sweep, sync_directory, write_atomically, write_json
+from greffon.data.corpora import documents
+from greffon.inference.embed import embed
+from greffon.labelling.clusters import Clusters, cluster
+from greffon.labelling.heap import Heap
+from greffon.labelling.strategy import Choosing
+from greffon.runs.run import Run
+
+SETTINGS, TEXTS, VECTORS, CLUSTERS, LOG = "session.json", "texts.jsonl", "vectors.npy", "clusters.npz", "log.jsonl"
+_TOGETHER = 2048
+"""Texts whose vectors are computed at a time."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a session was begun with."""
+
+    sources: tuple[str, ...]
+    """Files of the texts."""
+    text_column: str
+    body: str
+    """Run whose body makes the vectors."""
+    weights: str
+    """SHA-256 of its weights."""
+    labels: tuple[str, ...]
+    choosing: Choosing
+    seed: int = 0
+    aim: float | None = None
+    """Accuracy to reach."""
+    format: int = 1
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A session as it is on the disk."""
+
+    path: Path
+    settings: Settings
+    heap: Heap
+
+
+def begin(path: Path, settings: Settings, quiet: bool = False) -> Stored:
+    """Write the settings, then the texts, their vectors and their clusters; go on where an earlier try ended."""
+    sweep(path)
+    write_json(path / SETTINGS, asdict(settings))
+    if not (path / TEXTS).is_file():
+        lines = [json.dumps(text, ensure_ascii=False) for text in documents(settings.sources, settings.text_column)]
+        write_atomically(path / TEXTS, "\n".join(lines).encode() + b"\n")
+    texts = _texts(path)
+    if not (path / VECTORS).is_file():
+        run = Run.open(settings.body)
+        if sha256(run.path / "model.safetensors") != settings.weights:
+            raise UserError(
+                f"{run.path} has other weights than the session began with; choose another {setting('out')}"
+            )
+        store_vectors(path / VECTORS, run, texts, quiet)
+    vectors = np.load(path / VECTORS, mmap_mode="r", allow_pickle=False)
+    if len(vectors) != len(texts):
+        raise UserError(f"{path / VECTORS} has {len(vectors):,} rows for {len(texts):,} texts; {COPY}")
+    if not (path / CLUSTERS).is_file():
+        _store_clusters(path / CLUSTERS, cluster(vectors, settings.seed))
+    return Stored(path, settings, Heap(texts, vectors, _clusters(path / CLUSTERS), settings.seed))
+
+
+def _texts(path: Path) -> list[str]:
+    try:
+        with (path / TEXTS).open(encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+    except (OSError, ValueError) as problem:
+        raise UserError(f"cannot read {path / TEXTS}: {problem}; {COPY}") from None
+
+
+def store_vectors(path: Path, run: Run, texts: Sequence[str], quiet: bool = False) -> None:
+    """Compute the frozen vector of each text, some texts at a time, into a NumPy file."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as out:
+            for first in range(0, len(texts), _TOGETHER):
+                found = embed(run, texts[first : first + _TOGETHER]).astype("<f4", copy=False)
+                if first == 0:
+                    header = {"descr": "<f4", "fortran_order": False, "shape": (len(texts), found.shape[1])}
+                    np.lib.format.write_array_header_1_0(out, header)
+                out.write(found.tobytes())
+                if not quiet and len(texts) > _TOGETHER:
+                    say(f"vectors: {first + len(found):,} of {len(texts):,} texts")
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(path)
+        sync_directory(path.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _store_clusters(path: Path, found: Sequence[Clusters]) -> None:
+    part = path.with_name(f".{path.stem}.part.npz")
+    try:
+        np.savez(
+            part,
+            counts=[one.count for one in found],
+            members=np.stack([one.members for one in found]),
+            distances=np.stack([one.distances for one in found]),
+        )
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _clusters(path: Path) -> list[Clusters]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            parts = zip(stored["counts"], stored["members"], stored["distances"], strict=True)
+            return [Clusters(int(count), members, distances) for count, members, distances in parts]
+    except (OSError, ValueError, KeyError) as problem:
+        raise UserError(f"cannot read {path}: {problem}; remove it, and it is made again") from None
+
+
+def go_on(path: Path, asked: Settings | None, labels: Sequence[str]) -> Settings:
+    """Return the settings of a session that is there, with new labels added; refuse what would make another of it."""
+    known = read_settings(path)
+    if asked is not None:
+        for name in ("sources", "text_column", "weights", "seed"):
+            if getattr(asked, name) != getattr(known, name):
+                raise UserError(
+                    f"{path} holds a session with other settings ({name}); go on with `greffon label --out {path}`, "
+                    f"or choose another {setting('out')}"
+                )
+        if asked.choosing.aside_share != known.choosing.aside_share:
+            raise UserError(f"{path} keeps {known.choosing.aside_share:g} of its texts aside; that cannot change later")
+        known = replace(known, choosing=asked.choosing, aim=asked.aim or known.aim)
+    missing = [label for label in known.labels if labels and label not in labels]
+    if missing:
+        raise UserError(
+            f"{setting('labels')} leaves out {missing[0]!r}, which this session has; labels can only be added"
+        )
+    return replace(known, labels=(*known.labels, *(label for label in labels if label not in known.labels)))
+
+
+def read_settings(path: Path) -> Settings:
+    """Read the settings of a session."""
+    values = read_json(path / SETTINGS)
+    return from_dict(Settings, values, str(path / SETTINGS))

@@ -1,0 +1,73 @@
+// All texts: searched, listed by what was done with them, and changed.
+
+import { unique } from "../api.js";
+import { field, h } from "../dom.js";
+
+export const id = "texts";
+export const name = "Texts";
+
+const LISTS = [
+  ["labelled", "Labelled"], ["doubts", "Look again: the model doubts the label"], ["conflicts", "Look again: equal texts, different labels"],
+  ["twice", "Look again: judged twice, differently"], ["flagged", "Flagged as odd"], ["skipped", "Skipped"], ["all", "All texts"],
+];
+const DONE = { label: "", skip: "skipped", flag: "flagged as odd", "": "not judged yet" };
+
+export function make(state) {
+  const which = h("select", { onchange: () => list() }, LISTS.map(([value, words]) => h("option", { value }, words)));
+  const query = h("input", { type: "search", maxlength: "200", autocomplete: "off", spellcheck: "false" });
+  const found = h("ul", { class: "found" });
+  const status = h("p", { class: "note", role: "status" });
+  const more = h("button", { class: "plain small", type: "button", hidden: true, onclick: () => list(found.children.length) }, "More");
+  const form = h("form", { class: "ask", onsubmit: (event) => { event.preventDefault(); if (query.value.trim()) which.value = "all"; list(); } },
+    h("div", { class: "fields" }, field("Search", query), field("Show", which)),
+    h("div", { class: "row" }, h("button", { class: "go", type: "submit" }, "Search")));
+
+  let asked = 0;
+  async function list(offset = 0) {
+    const mine = ++asked;
+    try {
+      const answer = await state.ask("browse", { which: which.value, query: query.value, offset });
+      if (mine !== asked) return;
+      if (!offset) found.replaceChildren();
+      found.append(...answer.texts.map(entry));
+      more.hidden = !answer.more;
+      status.textContent = found.children.length ? `${found.children.length} texts${answer.more ? ", and there are more" : ""}.` : "No text.";
+    } catch (problem) {
+      status.textContent = problem.message;
+    }
+  }
+
+  function entry(one) {
+    const text = h("p", { class: "text", lang: "" }, one.text);
+    const whole = one.clipped ? h("button", { class: "link", type: "button", onclick: async () => {
+      text.textContent = (await state.ask("text", { text: one.index })).text;
+      whole.remove();
+    } }, "Show the whole text") : null;
+    const facts = h("p", { class: "facts" });
+    const tell = (words) => { facts.textContent = words.filter(Boolean).join(" · "); };
+    tell([DONE[one.kind], one.note, one.aside ? "kept aside" : "", one.author, one.time.slice(0, 16).replace("T", " ")]);
+    const select = h("select", { onchange: () => change() },
+      h("option", { value: "", disabled: true, selected: one.kind !== "label" }, "no label"),
+      state.session.labels.map((label) => h("option", { value: label, selected: one.kind === "label" && label === one.label }, label)));
+    let before = select.value;
+    async function change() {
+      const label = select.value;
+      try {
+        await state.ask("mark", { kind: "label", text: one.index, label, how: "list", key: unique(), client: state.client, author: state.author() });
+        before = label;
+        tell([`now ${label}`]);
+        status.textContent = `Labelled ${label}.`;
+      } catch (problem) {
+        select.value = before;
+        status.textContent = problem.message;
+      }
+    }
+    return h("li", {}, h("div", {}, text, whole, facts), field("Label", select));
+  }
+
+  return {
+    elements: [h("h1", {}, "Texts"), h("p", { class: "lead" }, "Search all texts, look at what was labelled, and change it."), form, status, found, more],
+    enter: () => list(),
+    search: () => query.focus(),
+  };
+}

@@ -1,0 +1,269 @@
+"""Labelling in a real browser: by keyboard, through a kill of the server, to a fine-tuned classifier.
+
+The screenshots in docs/img are made here, with GREFFON_SCREENSHOTS=docs/img.
+"""
+
+import csv
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tiny import TinyRuns
+
+import greffon
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium")
+
+PHONE = {"width": 360, "height": 740}
+DESK = {"width": 1280, "height": 900}
+SCRIPT = "<script>document.title = 'broken'</script><img src=x onerror=\"document.title = 'broken'\">"
+LIKES = ("loved", "superb", "moving", "a joy", "brilliant")
+HATES = ("dull", "a waste of time", "lifeless", "clumsy", "a bore")
+PARTS = ("The plot", "The acting", "The music", "The ending", "The dialogue", "The camera work")
+PLACES = (
+    "from the first scene to the last",
+    "even on a second viewing",
+    "in spite of a small budget",
+    "as my friends said",
+)
+
+
+def reviews() -> list[str]:
+    words = [*LIKES, *HATES]
+    lines = [f"{part} of this film is {word}, {place}." for part in PARTS for word in words for place in PLACES]
+    return [*lines, f"{SCRIPT} This one is superb."]
+
+
+def key_of(text: str) -> str:
+    return "1" if any(word in text for word in LIKES) else "2"
+
+
+class Server:
+    """`greffon label` in a process of its own."""
+
+    def __init__(self, session: Path, *words: str) -> None:
+        self.session = session
+        self.words = words
+        self.port = 0
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "greffon", "label", *self.words, "--out", str(self.session)]
+        self.process = subprocess.Popen(
+            [*command, "--port", str(self.port)], stderr=subprocess.PIPE, text=True, env={**os.environ}
+        )
+        said = ""
+        while "http://" not in said:
+            said = self.process.stderr.readline()
+            assert said, "the server did not start"
+        self.port = int(re.findall(r"http://127\.0\.0\.1:(\d+)", said)[0])
+        self.words = ("--author", "Zoé")  # from now on it goes on
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def kill(self, how: int = signal.SIGKILL) -> int:
+        self.process.send_signal(how)
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def server(tiny: TinyRuns, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("labelling")
+    heap = folder / "reviews.txt"
+    heap.write_text("\n".join(reviews()) + "\n", encoding="utf-8")
+    words = ("--body", str(tiny.causal.path), "--labels", "positive,negative", "--aim", "0.9", "--author", "Zoé")
+    server = Server(folder / "session", str(heap), *words, "--aside-share", "0.3")
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as player:
+        browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Callable[..., Page]]:
+    """Open a tab of the page; nothing may go wrong in it, and nothing may come from elsewhere."""
+    contexts, troubles = [], []
+
+    def open_page(size: dict[str, int] = DESK, colours: str = "light") -> Page:
+        context = browser.new_context(viewport=size, color_scheme=colours, has_touch=size is PHONE)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        expect.set_options(timeout=60_000)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("request", lambda request: request.url.startswith(server.url) or troubles.append(request.url))
+        page.goto(server.url)
+        expect(page.get_by_role("tabpanel")).to_be_visible()
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def label(page: Page, n: int) -> list[str]:
+    """Label texts by keyboard, each with the right digit."""
+    shown = []
+    for _ in range(n):
+        text = shows_another(page, shown[-1] if shown else "")
+        shown.append(text)
+        page.keyboard.press(key_of(text))
+    shows_another(page, shown[-1])
+    return shown
+
+
+def shows_another(page: Page, before: str) -> str:
+    text = page.locator("article .text")
+    expect(text).not_to_have_text(before)
+    return text.inner_text()
+
+
+def picture(page: Page, name: str) -> None:
+    folder = os.environ.get("GREFFON_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+def test_from_texts_to_a_classifier_by_keyboard(
+    visit: Callable[..., Page], server: Server, tiny: TinyRuns, tmp_path: Path
+) -> None:
+    page = visit()
+    shown = label(page, 15)
+    picture(page, "label")
+    server.kill()
+    page.keyboard.press("1")
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    server.start()
+    lost = page.locator("article .text").inner_text()
+    page.get_by_role("button", name="Try again").click()
+    shows_another(page, lost)
+    page.keyboard.press("Backspace")  # that was a guess
+    expect(page.get_by_role("status").first).to_have_text("Taken back.")
+    expect(page.locator("article .text")).to_have_text(lost)
+    shown += label(page, 15)
+    assert len(set(shown)) == 30
+    page.reload()
+    expect(page.locator(".standing").first).to_contain_text("21 labels")
+    page.keyboard.press("p")
+    expect(page.get_by_text("21 labels to train on, 9 kept aside")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="labels.csv").click()
+    with Path(download.value.path()).open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 21
+    assert all(row["label"] == {"1": "positive", "2": "negative"}[key_of(row["text"])] for row in rows)
+    assert {row["author"] for row in rows} == {"Zoé"}
+    assert {row["text"] for row in rows} < set(shown)
+    run = greffon.finetune(tiny.causal, train=server.session / "labels.csv", out=tmp_path / "run", epochs=1, quiet=True)
+    assert greffon.evaluate(run, server.session / "aside.csv").n == 9
+
+
+def test_progress_and_review(visit: Callable[..., Page], server: Server) -> None:
+    page = visit()
+    label(page, 30)
+    page.get_by_role("tab", name="Progress").click()
+    expect(page.get_by_text(re.compile(r"The body is right about .* TF-IDF with the same labels"))).to_be_visible()
+    expect(page.get_by_text(re.compile("With twice the labels, about"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("^Accuracy against labels"))).to_be_visible()
+    picture(page, "label-progress")
+    page.keyboard.press("/")
+    page.keyboard.type("superb, even")
+    page.keyboard.press("Enter")
+    expect(page.locator(".found li")).to_have_count(6)
+    first = page.locator(".found li").first
+    first.get_by_label("Label").select_option("negative")
+    expect(first.locator(".facts")).to_have_text("now negative")
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Show").select_option("labelled")
+    expect(page.locator(".found .facts").first).to_contain_text("Zoé")
+    picture(page, "label-texts")
+
+
+def test_markup_is_shown_as_text(visit: Callable[..., Page]) -> None:
+    page = visit()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.get_by_role("searchbox").fill("onerror")
+    page.keyboard.press("Enter")
+    expect(page.locator(".found .text")).to_have_count(1)  # until the answer comes, all texts are listed
+    expect(page.locator(".found .text")).to_have_text(f"{SCRIPT} This one is superb.")
+    assert page.locator(".found script, .found img").count() == 0
+    assert page.title() == "Texts · Greffon"
+
+
+def test_skip_flag_and_second_judgements(visit: Callable[..., Page], server: Server) -> None:
+    page = visit()
+    text = shows_another(page, "")
+    page.keyboard.press("s")
+    expect(page.get_by_role("status").first).to_have_text("Skipped.")
+    other = shows_another(page, text)
+    page.keyboard.press("f")
+    expect(page.get_by_role("status").first).to_have_text("Flagged as odd.")
+    shows_another(page, other)
+    page.keyboard.press("l")
+    page.get_by_label("Show").select_option("flagged")
+    expect(page.locator(".found .text")).to_have_count(1)
+    expect(page.locator(".found .text")).to_have_text(other)
+    page.keyboard.press("Escape")
+    page.get_by_text("Keys, your name, second judgements").click()
+    before = page.locator("article .text").inner_text()
+    page.get_by_label("Judge labelled texts a second time").check()
+    shows_another(page, before)
+    for _ in range(3):
+        shown = page.locator("article .text").inner_text()
+        page.get_by_role("button", name="positive" if key_of(shown) == "1" else "negative").click()
+        shows_another(page, shown)
+    page.get_by_role("tab", name="Progress").click()
+    expect(page.get_by_text(re.compile(r"of 3 second judgements agree with the first"))).to_be_visible()
+
+
+def test_two_tabs_get_different_texts(visit: Callable[..., Page]) -> None:
+    pages = visit(), visit()
+    texts = [shows_another(page, "") for page in pages]
+    assert texts[0] != texts[1]
+    pages[0].keyboard.press(key_of(texts[0]))
+    assert shows_another(pages[0], texts[0]) != texts[1]
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_it_fits_a_phone_and_is_labelled(visit: Callable[..., Page], colours: str) -> None:
+    page = visit(PHONE, colours)
+    for tab in ("Texts", "Progress", "Label"):
+        page.get_by_role("tab", name=tab).click()
+        panel = page.get_by_role("tabpanel")
+        expect(panel).to_be_visible()
+        time.sleep(0.3)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], tab
+        fields = panel.locator("input, select, textarea, button")
+        unnamed = "one => !one.labels?.length && !one.getAttribute('aria-label') && !one.textContent.trim()"
+        assert fields.evaluate_all(f"all => all.filter({unnamed}).map(one => one.outerHTML)") == [], tab
+    text = shows_another(page, "")
+    if colours == "dark":
+        picture(page, "label-phone")
+    page.get_by_role("button", name="positive" if key_of(text) == "1" else "negative").tap()
+    expect(page.get_by_role("status").first).to_have_text(re.compile(r"^Labelled \w+\.$"))
+
+
+def test_ctrl_c_ends_the_server_and_keeps_the_labels(server: Server) -> None:
+    assert server.kill(signal.SIGINT) == 130
+    with greffon.label(out=server.session) as session:
+        assert len(session.labels()) >= 60
+    server.start()
