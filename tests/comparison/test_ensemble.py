@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from simulated import LABELS, simulated
 from sklearn.linear_model import LogisticRegression
 
-from greffon.comparison.ensemble import MAX_WEIGHT, fit_ensemble
+from greffon.comparison.ensemble import MAX_WEIGHT, fit_ensemble, fit_weights, with_fewest_mistakes
 
 
 def answers(rng, gold, classes, knowledge):
@@ -38,33 +38,38 @@ def test_no_worse_on_validation_than_either_alone(seed, classes, one, other):
     )
 
 
+def logs(answers):
+    return np.log(np.array(answers))
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 5))
 def test_without_shrinkage_the_loss_is_the_lowest(seed, classes):
     rng = np.random.default_rng(seed)
     gold = rng.integers(0, classes, 60)
     valid = (answers(rng, gold, classes, 2.0), answers(rng, gold, classes, 1.0))
-    names = [str(i) for i in gold]
-    labels = [str(i) for i in range(classes)]
-    found = fit_ensemble(labels, valid, names, valid, shrinkage=0.0, margin=100.0)
-    reached = loss(valid, found.weights, gold)
+    reached = loss(valid, fit_weights(logs(valid), gold, shrinkage=0.0), gold)
     assert all(reached <= loss(valid, alone, gold) + 1e-6 for alone in ((1, 0), (0, 1), (0.5, 0.5), (1, 1)))
 
 
-def test_few_texts_leave_the_plain_sum_and_a_mistake_more_does_not_dismiss_it():
+def test_few_texts_leave_the_plain_sum():
     rng = np.random.default_rng(1)
     gold = rng.integers(0, 2, 400)
-    valid = (answers(rng, gold, 2, 2.0), answers(rng, gold, 2, 0.0))
-    names = [LABELS[i] for i in gold]
-
-    def weights(texts, **settings):
-        part = tuple(each[:texts] for each in valid)
-        return np.array(fit_ensemble(LABELS, part, names[:texts], part, **settings).weights)
-
-    far = [np.abs(weights(texts, margin=100.0) - 1).max() for texts in (4, 40, 400)]
+    valid = logs((answers(rng, gold, 2, 2.0), answers(rng, gold, 2, 0.0)))
+    found = [fit_weights(valid[:, :texts], gold[:texts]) for texts in (4, 40, 400)]
+    far = [np.abs(weights - 1).max() for weights in found]
     assert far[0] < far[1] < far[2]
-    assert weights(400)[1] < 0.35 < 1 < weights(400)[0], "one member knows nothing"
-    assert weights(8, margin=2.0).all(), "eight texts cannot show that"
+    assert found[2][1] < 0.35 < 1 < found[2][0], "one member knows nothing"
+
+
+def test_of_the_best_mixtures_the_nearest_is_taken():
+    # Two texts of class 1: the first is right with a body's share above a half, the second with one below 0.8.
+    known = np.array([[[-3.0, -1.0], [-1.0, -2.0]], [[-1.0, -3.0], [-5.0, -1.0]]])
+    wanted = np.array([1, 1])
+    assert with_fewest_mistakes(np.array([1.2, 0.8]), known, wanted).tolist() == [1.2, 0.8], "it makes no mistake"
+    nearest = with_fewest_mistakes(np.array([0.4, 1.6]), known, wanted)
+    assert nearest.sum() == pytest.approx(2.0)
+    assert nearest[0] / 2 == pytest.approx(0.525), "the first of the shares above a half"
 
 
 def test_two_classes_are_weighed_as_logistic_regression_weighs_them():
@@ -74,11 +79,13 @@ def test_two_classes_are_weighed_as_logistic_regression_weighs_them():
     margins = np.stack([np.log(np.array(each)) @ [-1, 1] for each in valid], axis=1)
     oracle = LogisticRegression(C=1e6, fit_intercept=False, tol=1e-8).fit(margins, gold)
     test = (answers(rng, gold, 2, 1.0), answers(rng, gold, 2, 0.7))
-    found = fit_ensemble(LABELS, valid, [LABELS[i] for i in gold], test, shrinkage=0.0, margin=100.0)
-    assert found.weights == pytest.approx(oracle.coef_[0], rel=1e-3)
+    weights = fit_weights(logs(valid), gold, shrinkage=0.0)
+    assert weights == pytest.approx(oracle.coef_[0], rel=1e-3)
     there = np.stack([np.log(np.array(each)) @ [-1, 1] for each in test], axis=1)
-    assert found.predictions == [LABELS[i] for i in oracle.predict(there)]
-    assert found.probabilities == pytest.approx(oracle.predict_proba(there).max(axis=1), rel=1e-3)
+    mixed = np.tensordot(weights, logs(test), axes=1)
+    assert mixed.argmax(axis=1).tolist() == oracle.predict(there).tolist()
+    odds = np.exp(mixed) / np.exp(mixed).sum(axis=1, keepdims=True)
+    assert odds == pytest.approx(oracle.predict_proba(there), rel=1e-3)
 
 
 def test_without_a_text_to_fit_on_it_is_the_plain_sum():

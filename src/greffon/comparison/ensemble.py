@@ -2,8 +2,8 @@
 
 The log probabilities of both are summed with one weight each, and a softmax makes probabilities of the sums. The
 weights minimise the loss on texts that neither has been fitted on, and are drawn towards the plain sum as by some more
-texts: twenty texts cannot tell two weights. Where one member alone makes fewer mistakes on those texts, it stands
-alone. The module takes probabilities and knows nothing of models.
+texts: twenty texts cannot tell two weights. Where another mixture makes fewer mistakes on those texts, the nearest of
+the best is taken, so that no member alone is better there. The module takes probabilities and knows nothing of models.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,17 @@ import numpy.typing as npt
 
 Probabilities = Sequence[Sequence[float]]
 """Probability of each label for each text: (N, C)."""
+LogProbabilities = npt.NDArray[np.float64]
+"""Logarithms of the probabilities of both members: (2, N, C)."""
+Weights = npt.NDArray[np.float64]
+"""Weights of the body and of TF-IDF: (2,)."""
 
 MAX_WEIGHT = 10.0
 """Upper bound of a weight: where validation has no mistake, the loss would fall without end."""
 SHRINKAGE = 10.0
 """How strongly weights are drawn towards 1, in texts."""
+SHARES = np.linspace(0.0, 1.0, 41)
+"""Shares of the body in the mixtures that are tried."""
 MIN_PROBABILITY = 1e-9
 """Lower bound of a probability, so that its logarithm is finite."""
 
@@ -42,58 +48,58 @@ def fit_ensemble(
     valid: tuple[Probabilities, Probabilities],
     gold: Sequence[str],
     test: tuple[Probabilities, Probabilities],
-    *,
-    shrinkage: float = SHRINKAGE,
-    margin: float = 0.0,
 ) -> Ensemble:
     """Fit the weights on the validation texts, whose true labels are `gold`, and classify the test texts.
 
-    `valid` and `test` hold the probabilities of the body and of TF-IDF. A member stands alone where it is right more
-    often than the ensemble by more than `margin` standard errors.
+    `valid` and `test` hold the probabilities of the body and of TF-IDF.
 
     >>> valid, test = ([[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.6, 0.4]]), ([[0.7, 0.3]], [[0.1, 0.9]])
     >>> found = fit_ensemble(["bad", "good"], valid, ["bad", "good"], test)
-    >>> found.valid_accuracy, found.weights[1], found.predictions
-    (1.0, 0.0, ['bad'])
+    >>> found.valid_accuracy, found.predictions
+    (1.0, ['good'])
     """
     # A small training set may lack a class; validation texts of that class cannot tell the weights.
     known = [i for i, label in enumerate(gold) if label in labels]
     wanted = np.array([labels.index(gold[i]) for i in known], dtype=np.int64)
     seen = _log_probabilities(valid).reshape(2, len(gold), len(labels))[:, known]
     # With one label of each class nothing can be held out: then it is the plain sum.
-    both = _fit_weights(seen, wanted, shrinkage) if known else np.ones(2)
-    weights, right = both, _right(both, seen, wanted)
-    for member in (np.array([1.0, 0.0]), np.array([0.0, 1.0])):
-        alone = _right(member, seen, wanted)
-        error = np.sqrt((alone != _right(both, seen, wanted)).sum())
-        if alone.sum() > right.sum() and alone.sum() > _right(both, seen, wanted).sum() + margin * error:
-            weights, right = member, alone
+    weights = with_fewest_mistakes(fit_weights(seen, wanted), seen, wanted) if known else np.ones(2)
     probabilities = _softmax(np.tensordot(weights, _log_probabilities(test), axes=1))
     return Ensemble(
         weights=(float(weights[0]), float(weights[1])),
-        valid_accuracy=float(right.sum() / max(1, len(gold))),
+        valid_accuracy=_right(weights, seen, wanted) / max(1, len(gold)),
         predictions=[labels[i] for i in probabilities.argmax(axis=1)],
         probabilities=probabilities.max(axis=1).tolist(),
     )
 
 
-def _right(
-    weights: npt.NDArray[np.float64], log_probabilities: npt.NDArray[np.float64], wanted: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Mark the texts that the weighted members classify rightly."""
-    right: npt.NDArray[np.bool_] = np.tensordot(weights, log_probabilities, axes=1).argmax(axis=1) == wanted
-    return right
+def with_fewest_mistakes(weights: Weights, known: LogProbabilities, wanted: npt.NDArray[np.int64]) -> Weights:
+    """Return, of the mixtures with the fewest mistakes, the one that is nearest to the given weights.
+
+    Each member alone is among the mixtures, so none of them is better on these texts.
+    """
+    total = weights.sum()
+    tried = [weights, *(total * np.array([share, 1 - share]) for share in SHARES)]
+    right = [_right(each, known, wanted) for each in tried]
+    best = [each for each, count in zip(tried, right, strict=True) if count == max(right)]
+    return min(best, key=lambda each: float(np.abs(each - weights).sum()))
 
 
-def _fit_weights(
-    known: npt.NDArray[np.float64], wanted: npt.NDArray[np.int64], shrinkage: float
-) -> npt.NDArray[np.float64]:
-    """Find the non-negative weights with the lowest loss, which is convex in them."""
+def _right(weights: Weights, log_probabilities: LogProbabilities, wanted: npt.NDArray[np.int64]) -> int:
+    """Count the texts that the weighted members classify rightly."""
+    return int((np.tensordot(weights, log_probabilities, axes=1).argmax(axis=1) == wanted).sum())
+
+
+def fit_weights(known: LogProbabilities, wanted: npt.NDArray[np.int64], shrinkage: float = SHRINKAGE) -> Weights:
+    """Find the non-negative weights of two members with the lowest loss, which is convex in them.
+
+    `known` are the log probabilities of both for each text, (2, N, C), and `wanted` the numbers of the true classes.
+    """
     from scipy.optimize import minimize
 
     texts = np.arange(len(wanted))
 
-    def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+    def loss(weights: Weights) -> tuple[float, Weights]:
         probabilities = _softmax(np.tensordot(weights, known, axes=1))  # (N, C)
         mean_loss = -np.log(np.maximum(probabilities[texts, wanted], MIN_PROBABILITY)).mean()
         expected = (probabilities * known).sum(axis=2)  # (2, N)
@@ -102,11 +108,11 @@ def _fit_weights(
         return float(mean_loss) + penalty, (expected - known[:, texts, wanted]).mean(axis=1) + drawn
 
     found = minimize(loss, np.ones(2), jac=True, bounds=[(0.0, MAX_WEIGHT)] * 2, method="L-BFGS-B")
-    weights: npt.NDArray[np.float64] = found.x
+    weights: Weights = found.x
     return weights
 
 
-def _log_probabilities(probabilities: tuple[Probabilities, Probabilities]) -> npt.NDArray[np.float64]:
+def _log_probabilities(probabilities: tuple[Probabilities, Probabilities]) -> LogProbabilities:
     """Stack the log probabilities of both: (2, N, C)."""
     return np.log(np.maximum(np.array(probabilities, dtype=np.float64), MIN_PROBABILITY))
 

@@ -165,7 +165,6 @@ def _together(study: Study, name: str, size: int, found: Found, gold: Sequence[s
                 (held[0], held[1]),
                 [train[i].label for i in known],
                 (body["test"], words["test"]),
-                margin=2.0,  # on twenty texts, one mistake more or less says nothing
             )
         )
     correct = correctness([each.predictions for each in made], gold)

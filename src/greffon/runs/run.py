@@ -8,6 +8,7 @@
       manifest.json        sha256 of the weights, and their scores (while they are replaced, of both)
       metrics.jsonl        one line a logged step and an evaluation
       schedule.jsonl       one line a plan, if the training was to last so many minutes
+      judged.jsonl         one line an evaluation: what a fold of a selection says of the texts it did not see
       finished             an empty file, once the last step is done
       checkpoints/step-N/  what resuming needs: weights, optimizer state, best score, their sha256
       snapshots/           weights of the last evaluations and their sha256, where they are averaged
@@ -38,7 +39,7 @@ from greffon.runs.checkpoints import Checkpoints, Snapshots
 from greffon.runs.tensors import fill, load_tensors, tensors_of
 
 WEIGHTS = "model.safetensors"
-METRICS, SCHEDULE = "metrics.jsonl", "schedule.jsonl"
+METRICS, SCHEDULE, JUDGED = "metrics.jsonl", "schedule.jsonl", "judged.jsonl"
 FORMAT = 2
 """Version of the names in recipe.json, metrics.jsonl and checkpoints; the first one was not written down."""
 
@@ -212,8 +213,7 @@ class Run:
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append one line to metrics.jsonl."""
-        with (self.path / METRICS).open("a", encoding="utf-8") as out:
-            out.write(json.dumps(entry) + "\n")
+        self._append(METRICS, entry)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Read metrics.jsonl; a line torn by a crash is left out."""
@@ -223,13 +223,24 @@ class Run:
         """Append one line to schedule.jsonl, which is on the disk when this returns."""
         file = self.path / SCHEDULE
         torn = file.is_file() and not file.read_bytes().endswith(b"\n")  # by a crash
-        with file.open("a", encoding="utf-8") as out:
-            out.write("\n" * torn + json.dumps(entry) + "\n")
+        self._append(SCHEDULE, entry, "\n" * torn)
         sync_file(file)
 
     def schedule(self) -> list[dict[str, Any]]:
         """Read schedule.jsonl, which is there if the training was to last so many minutes."""
         return self._entries(SCHEDULE)
+
+    def log_judged(self, entry: Mapping[str, Any]) -> None:
+        """Append one line to judged.jsonl: the probabilities of the held-out texts at an evaluation."""
+        self._append(JUDGED, entry)
+
+    def judged(self) -> dict[int, list[list[float]]]:
+        """Read judged.jsonl, by step; of a step that was done again after a crash, the last line counts."""
+        return {entry["step"]: entry["probabilities"] for entry in self._entries(JUDGED)}
+
+    def _append(self, name: str, entry: Mapping[str, Any], before: str = "") -> None:
+        with (self.path / name).open("a", encoding="utf-8") as out:
+            out.write(before + json.dumps(entry) + "\n")
 
     def _entries(self, name: str) -> list[dict[str, Any]]:
         file = self.path / name

@@ -46,6 +46,7 @@ class Job:
     digest: str  # the identity of the data
     summary: str  # one line about the data
     epoch: int = 0  # steps of one epoch, where training is counted in epochs
+    judge: Callable[[Model], list[list[float]]] | None = None  # probabilities of a fold's held-out texts, where needed
     final_step: int | None = None  # where training ends, and is evaluated once; None: at the last step, after many
 
 
@@ -160,6 +161,9 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
             if not (prefix and "/" in name)  # what is fitted on the test texts is of no use
         }
 
+    def judge(model: Model) -> list[list[float]]:
+        return np.stack(texts.outputs(model, held[""][1])).tolist()
+
     test = f", {len(splits.test):,} for the test" if splits.test else ""
     names = "tags" if recipe.task == "tokens" else "classes" if recipe.answer == "classes" else "labels"
     return Job(
@@ -173,6 +177,7 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
             + (f"; {names}: {', '.join(recipe.labels)}" if recipe.labels else "; scores")
         ),
         epoch=epoch,
+        judge=judge if recipe.data.fold and recipe.task == "classes" else None,
     )
 
 

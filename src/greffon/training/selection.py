@@ -19,7 +19,6 @@ import numpy as np
 from greffon.core.config import Recipe
 from greffon.core.files import read_json, write_json
 from greffon.data.splits import fold_numbers, load_splits
-from greffon.inference.classify import probabilities
 from greffon.nn.model import Model
 from greffon.runs.run import Run
 from greffon.training.distributed.base import ProcessGroup
@@ -68,9 +67,10 @@ def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], grou
     with group.main_process_first():
         if group.is_main:
             if not file.is_file():
+                made = choose(run, folds, job.selection_key)
                 for fold in folds:
-                    keep_held_out(fold)
-                write_json(file, vars(choose(run, folds, job.selection_key)))
+                    keep_held_out(fold, made.evaluations)
+                write_json(file, vars(made))
             tidy(run)
     chosen = Selection(**read_json(file))
     if not chosen.folds:
@@ -84,11 +84,11 @@ def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], grou
     return replace(job, evaluate=evaluate, final_step=chosen.steps(run.recipe))
 
 
-def keep_held_out(fold: Run) -> None:
-    """Write the probabilities of the texts of a fold, by its best weights: an ensemble is fitted on them."""
-    if fold.recipe.data.task == "classes" and not (fold.path / HELD_OUT).is_file():
-        held = probabilities(fold, load_splits(fold.recipe.data).valid)
-        write_json(fold.path / HELD_OUT, {"probabilities": held.tolist()})
+def keep_held_out(fold: Run, evaluations: int) -> None:
+    """Write what a fold says of its texts after as many evaluations as were chosen: an ensemble is fitted on it."""
+    if fold.recipe.data.task == "classes":
+        judged = fold.judged()
+        write_json(fold.path / HELD_OUT, {"probabilities": judged[sorted(judged)[evaluations]]})
 
 
 def held_out(run: Run) -> list[list[float] | None]:

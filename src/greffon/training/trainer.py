@@ -352,6 +352,10 @@ class _Trainer:
         """
         state, key = self.state, self.job.selection_key
         scores = self.group.score(self.model, self.job.evaluate)
+        if self.job.judge is not None:
+            judged = self.group.score(self.model, self.job.judge)
+            if self.group.is_main:
+                self.run.log_judged({"step": state.step, "probabilities": judged})
         entry = {"step": state.step, "seconds": round(state.seconds, 3), "valid": scores}
         self.listeners.record({**entry, "averaged": averaged} if averaged else entry)
         self.progress.evaluation(state.step, scores, averaged)

@@ -61,8 +61,8 @@ class ProcessGroup:
         """Do a forward pass; processes exchange gradients in the backward pass of the `last` one of a step."""
         return work(model)
 
-    def score(self, model: Model, evaluate: Callable[[Model], dict[str, float]]) -> dict[str, float]:
-        """Score a model on held-out data; all processes get the same scores."""
+    def score(self, model: Model, evaluate: Callable[[Model], T]) -> T:
+        """Score a model on held-out data; all processes get the same result."""
         return evaluate(model)
 
     def shard_batch(self, batch: Batch) -> Batch:

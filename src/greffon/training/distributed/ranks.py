@@ -107,9 +107,9 @@ class TorchProcessGroup(ProcessGroup):
             made: T = self._wrapped(work)
         return made
 
-    def score(self, model: Model, evaluate: Callable[[Model], dict[str, float]]) -> dict[str, float]:
+    def score(self, model: Model, evaluate: Callable[[Model], T]) -> T:
         """Let the main process evaluate while the others wait; a sharded model needs all of them."""
-        scores: dict[str, float] = {}
+        scores: Any = None
         if self.fsdp:
             with torch.no_grad():
                 scores = self.forward(model, evaluate)
