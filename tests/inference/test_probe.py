@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from greffon.core.errors import UserError
-from greffon.inference.probe import STRENGTH, STRENGTHS, copies, fit_probe, folds, normalised, out_of_fold
+from greffon.inference.probe import STRENGTH, STRENGTHS, ProbeForm, copies, fit_probe, folds, normalised, out_of_fold
 
 
 def texts(
@@ -44,7 +44,7 @@ def test_probe_is_logistic_regression_on_vectors_of_length_one(classes: int) -> 
 
 def test_center_of_the_body_is_used() -> None:
     vectors, labels = texts()
-    probe = fit_probe(vectors, labels, center=np.full(8, 4.0), strengths=(STRENGTH,))
+    probe = fit_probe(vectors, labels, ProbeForm(center=np.full(8, 4.0)), strengths=(STRENGTH,))
     assert np.array_equal(probe.center, np.full(8, 4.0))
     assert not np.allclose(
         probe.probabilities(vectors), fit_probe(vectors, labels, strengths=(STRENGTH,)).probabilities(vectors)
@@ -98,7 +98,7 @@ def test_a_class_of_one_text_is_never_judged() -> None:
 
 def test_classes_that_are_missing_get_no_probability() -> None:
     vectors, labels = texts(2, each=5)
-    found = fit_probe(vectors, labels, classes=4).probabilities(vectors)
+    found = fit_probe(vectors, labels, ProbeForm(4)).probabilities(vectors)
     assert found.shape == (10, 4)
     assert found[:, 2:].max() < 1e-9
 
@@ -127,3 +127,12 @@ def test_every_class_is_in_training_for_every_fold(
         held = alone[wanted == label]
         assert (held == -1).all() == (len(held) == 1)
         assert len(held) == 1 or all((held != number).any() for number in range(count))
+
+
+def test_a_class_that_weighs_twice_is_as_if_its_texts_stood_twice() -> None:
+    vectors, labels = texts(2, noise=3.0)
+    center = np.zeros(8)
+    weighed = fit_probe(vectors, labels, ProbeForm(center=center, class_weights=(1.0, 2.0)), strengths=(STRENGTH,))
+    twice = np.concatenate((np.arange(len(labels)), np.flatnonzero(labels == 1)))
+    repeated = fit_probe(vectors[twice], labels[twice], ProbeForm(center=center), strengths=(STRENGTH,))
+    assert np.allclose(weighed.probabilities(vectors), repeated.probabilities(vectors), atol=1e-4)

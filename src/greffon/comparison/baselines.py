@@ -14,7 +14,7 @@ from typing import Any
 from greffon.comparison.names import TFIDF_TITLE
 from greffon.comparison.tfidf import vectoriser
 from greffon.core.errors import UserError
-from greffon.inference.probe import STRENGTHS, fit_probe
+from greffon.inference.probe import STRENGTHS, ProbeForm, fit_probe
 
 C_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
@@ -86,9 +86,8 @@ def frozen(
     # A validation text of a class that train lacks cannot tell the strengths.
     known = [i for i, label in enumerate(valid[1]) if label in labels]
     wanted = [[labels.index(label) for label in part] for part in (train[1], [valid[1][i] for i in known])]
-    probe = fit_probe(
-        train[0], wanted[0], classes=len(labels), strengths=grid, valid=(valid[0][known], wanted[1]), seed=seed
-    )
+    held_out = (valid[0][known], wanted[1])
+    probe = fit_probe(train[0], wanted[0], ProbeForm(len(labels)), strengths=grid, valid=held_out, seed=seed)
     held, judged = probe.probabilities(valid[0]), probe.probabilities(test)
     return Baseline(
         name=name,

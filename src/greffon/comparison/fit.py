@@ -20,7 +20,7 @@ from greffon.comparison.tfidf import fit_tfidf
 from greffon.core.config import Data, from_dict
 from greffon.core.files import read_json, write_json
 from greffon.data.splits import load_draw, load_pool
-from greffon.inference.probe import EPSILON, fit_probe, out_of_fold
+from greffon.inference.probe import EPSILON, ProbeForm, fit_probe, out_of_fold
 
 FIT = "fit.json"
 FITTED = "fitted.json"
@@ -101,7 +101,7 @@ def _tfidf(fit: Fit, features: Any, wanted: Sequence[int], others: Any) -> Judge
 
 
 def _frozen(fit: Fit, features: Any, wanted: Sequence[int], others: Any) -> Judged:
-    classes, seed = len(fit.labels), fit.data.draw
-    probe = fit_probe(features, wanted, classes=classes, seed=seed, epsilon=fit.epsilon)
-    held_out = out_of_fold(features, wanted, classes=classes, strength=probe.strength, seed=seed, epsilon=fit.epsilon)
+    form, seed = ProbeForm(len(fit.labels), epsilon=fit.epsilon), fit.data.draw
+    probe = fit_probe(features, wanted, form, seed=seed)
+    held_out = out_of_fold(features, wanted, form, strength=probe.strength, seed=seed)
     return probe.strength, held_out, probe.probabilities(others)

@@ -18,7 +18,7 @@ import numpy as np
 SCALE = 0.1
 """Root mean square of the features: the size that embeddings have after some training."""
 MOST_DOCUMENTS = 100_000
-"""Documents that are analysed at most: memory stays bounded, and more change the directions little."""
+"""Documents that should be analysed at most: memory stays bounded, and more change the directions little."""
 ITERATIONS = 2
 """Power iterations of the randomised decomposition (Halko et al., 2011)."""
 NGRAMS = (2, 5)
@@ -42,7 +42,7 @@ def lsa_embeddings(
     from sklearn.utils.extmath import randomized_svd
 
     vocab_size = len(tokens)
-    kept = [np.asarray(ids, dtype=np.int32) for ids, _ in zip(documents, range(MOST_DOCUMENTS), strict=False)]
+    kept = [np.asarray(ids, dtype=np.int32) for ids in documents]
     if min(len(kept), vocab_size) <= hidden_size:
         return None
     ids, ends = np.concatenate(kept), np.cumsum([0, *map(len, kept)])

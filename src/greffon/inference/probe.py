@@ -6,7 +6,7 @@ the centre, LayerNorm, and a linear layer. Knows nothing of texts, runs or model
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,22 +61,58 @@ def normalised(vectors: npt.ArrayLike, center: npt.ArrayLike, epsilon: float = E
     return scaled
 
 
+@dataclass(frozen=True, eq=False)
+class ProbeForm:
+    """What all fits of a probe on some vectors have in common."""
+
+    classes: int | None = None
+    """Number of classes, where the last ones may be missing among the labels."""
+    center: npt.ArrayLike | None = None
+    """What is subtracted from a vector first; by default the mean of the vectors that a probe is fitted on."""
+    epsilon: float = EPSILON
+    """What LayerNorm adds to the variance."""
+    class_weights: Sequence[float] = ()
+    """How often a text of each class counts in a fit; once if empty."""
+
+    def fit(self, vectors: Floats, labels: npt.NDArray[Any], strength: float) -> Probe:
+        """Fit one probe; classes that are not among the labels get next to no probability."""
+        from sklearn.linear_model import LogisticRegression
+
+        center = vectors.mean(axis=0) if self.center is None else np.asarray(self.center, dtype=np.float64)
+        width, classes = vectors.shape[1], self.among(labels)
+        weight, bias = np.zeros((classes, width)), np.full(classes, _UNKNOWN)
+        present = np.unique(labels)
+        if len(present) == 1:
+            bias[present] = 0.0
+            return Probe(center, weight, bias, strength, self.epsilon)
+        unit = normalised(vectors, center, self.epsilon) / np.sqrt(width)
+        weights = {number: self.class_weights[number] for number in present} if self.class_weights else None
+        model = LogisticRegression(C=strength, max_iter=1000, class_weight=weights).fit(unit, labels)
+        coefficients, intercepts = model.coef_ / np.sqrt(width), model.intercept_
+        if len(present) == 2:  # one row, of the second class against the first
+            coefficients = np.concatenate((-coefficients, coefficients)) / 2
+            intercepts = np.concatenate((-intercepts, intercepts)) / 2
+        weight[present], bias[present] = coefficients, intercepts
+        return Probe(center, weight, bias, strength, self.epsilon)
+
+    def among(self, labels: npt.NDArray[Any]) -> int:
+        """Return the number of classes."""
+        return int(labels.max()) + 1 if self.classes is None else self.classes
+
+
 def fit_probe(
     vectors: npt.ArrayLike,
     labels: Sequence[int],
+    form: ProbeForm | None = None,
     *,
-    classes: int | None = None,
-    center: npt.ArrayLike | None = None,
     strengths: Sequence[float] = STRENGTHS,
     valid: tuple[npt.ArrayLike, Sequence[int]] | None = None,
     seed: int = 0,
-    epsilon: float = EPSILON,
 ) -> Probe:
     """Fit a probe on vectors, (N, W), and the class number of each.
 
     C is 3, unless another of `strengths` has a lower loss, by more than one standard error of the paired difference, on
-    `valid` or, without it, in cross-validation. Without `center` the mean of the vectors is subtracted. `classes` is
-    the number of classes where the last ones may be missing here.
+    `valid` or, without it, in cross-validation.
     """
     given = np.asarray(vectors, dtype=np.float64)
     wanted = np.asarray(labels)
@@ -86,38 +122,41 @@ def fit_probe(
         )
     if np.allclose(given, given[0], rtol=1e-6, atol=1e-9):
         raise UserError("all labelled texts have the same vector, so nothing tells the classes apart; give other texts")
-    settings = _Settings(int(wanted.max()) + 1 if classes is None else classes, center, epsilon)
+    form = _complete(form, wanted)
     tried = sorted({*strengths} | ({STRENGTH} if not strengths else set()))
     if len(tried) == 1:
-        return settings.fit(given, wanted, tried[0])
+        return form.fit(given, wanted, tried[0])
     if valid is not None:
         held, truth = np.asarray(valid[0], dtype=np.float64), np.asarray(valid[1])
-        losses = [settings.fit(given, wanted, c).probabilities(held) for c in tried]
+        losses = [form.fit(given, wanted, c).probabilities(held) for c in tried]
     else:
         judged = _judged(given, wanted, seed)
-        losses = [_out_of_fold(given, wanted, judged, settings, c) for c in tried]
+        losses = [_out_of_fold(given, wanted, judged, form, c) for c in tried]
         truth = wanted
     surprises = [_surprise(found, truth) for found in losses]
-    return settings.fit(given, wanted, _chosen(tried, surprises))
+    return form.fit(given, wanted, _chosen(tried, surprises))
 
 
 def out_of_fold(
     vectors: npt.ArrayLike,
     labels: Sequence[int],
+    form: ProbeForm | None = None,
     *,
-    classes: int | None = None,
-    center: npt.ArrayLike | None = None,
     strength: float = STRENGTH,
     seed: int = 0,
-    epsilon: float = EPSILON,
 ) -> Floats:
     """Return the probabilities of each text by a probe that has not seen it: (N, C).
 
     The row of a text whose class has no other text is NaN: no probe without it knows its class.
     """
     given, wanted = np.asarray(vectors, dtype=np.float64), np.asarray(labels)
-    settings = _Settings(int(wanted.max()) + 1 if classes is None else classes, center, epsilon)
-    return _out_of_fold(given, wanted, folds(wanted, copies(given), seed), settings, strength)
+    return _out_of_fold(given, wanted, folds(wanted, copies(given), seed), _complete(form, wanted), strength)
+
+
+def _complete(form: ProbeForm | None, labels: npt.NDArray[Any]) -> ProbeForm:
+    """Set the number of classes: a part of the labels may lack the last ones."""
+    form = form or ProbeForm()
+    return replace(form, classes=form.among(labels))
 
 
 def copies(vectors: Floats) -> npt.NDArray[np.int64]:
@@ -127,35 +166,6 @@ def copies(vectors: Floats) -> npt.NDArray[np.int64]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Settings:
-    """What all fits of one search have in common."""
-
-    classes: int
-    center: npt.ArrayLike | None
-    epsilon: float
-
-    def fit(self, vectors: Floats, labels: npt.NDArray[Any], strength: float) -> Probe:
-        """Fit one probe; classes that are not among the labels get next to no probability."""
-        from sklearn.linear_model import LogisticRegression
-
-        center = vectors.mean(axis=0) if self.center is None else np.asarray(self.center, dtype=np.float64)
-        width = vectors.shape[1]
-        weight, bias = np.zeros((self.classes, width)), np.full(self.classes, _UNKNOWN)
-        present = np.unique(labels)
-        if len(present) == 1:
-            bias[present] = 0.0
-            return Probe(center, weight, bias, strength, self.epsilon)
-        unit = normalised(vectors, center, self.epsilon) / np.sqrt(width)
-        model = LogisticRegression(C=strength, max_iter=1000).fit(unit, labels)
-        coefficients, intercepts = model.coef_ / np.sqrt(width), model.intercept_
-        if len(present) == 2:  # one row, of the second class against the first
-            coefficients = np.concatenate((-coefficients, coefficients)) / 2
-            intercepts = np.concatenate((-intercepts, intercepts)) / 2
-        weight[present], bias[present] = coefficients, intercepts
-        return Probe(center, weight, bias, strength, self.epsilon)
-
-
 def _judged(vectors: Floats, labels: npt.NDArray[Any], seed: int) -> npt.NDArray[np.int64]:
     """Return the fold of each text; of many texts, those of the first fold alone are judged."""
     fold = folds(labels, copies(vectors), seed)
@@ -163,13 +173,13 @@ def _judged(vectors: Floats, labels: npt.NDArray[Any], seed: int) -> npt.NDArray
 
 
 def _out_of_fold(
-    vectors: Floats, labels: npt.NDArray[Any], fold: npt.NDArray[np.int64], settings: _Settings, strength: float
+    vectors: Floats, labels: npt.NDArray[Any], fold: npt.NDArray[np.int64], form: ProbeForm, strength: float
 ) -> Floats:
     """Judge the texts of each fold by a probe of the others; NaN for texts of no fold."""
-    out = np.full((len(labels), settings.classes), np.nan)
+    out = np.full((len(labels), form.among(labels)), np.nan)
     for number in range(int(fold.max()) + 1):
         held = fold == number
-        out[held] = settings.fit(vectors[~held], labels[~held], strength).probabilities(vectors[held])
+        out[held] = form.fit(vectors[~held], labels[~held], strength).probabilities(vectors[held])
     return out
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from greffon.inference.probe import STRENGTH, Probe, fit_probe
+from greffon.inference.probe import STRENGTH, Probe, ProbeForm, fit_probe
 from greffon.labelling.heap import Heap
 
 _TOGETHER = 8192
@@ -39,7 +39,7 @@ def probe_of(heap: Heap, labelled: Mapping[int, str], labels: Sequence[str]) -> 
     classes = [labels.index(label) for label in labelled.values()]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels of many classes
-        return fit_probe(heap.vectors[texts], classes, classes=len(labels), center=heap.centre, strengths=(STRENGTH,))
+        return fit_probe(heap.vectors[texts], classes, ProbeForm(len(labels), heap.centre), strengths=(STRENGTH,))
 
 
 def margins(probe: Probe, vectors: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from greffon.core.json_results import JsonResult
-from greffon.inference.probe import out_of_fold
+from greffon.inference.probe import ProbeForm, out_of_fold
 from greffon.labelling.heap import Heap
 
 DOUBTFUL = 0.5
@@ -45,7 +45,7 @@ def doubts(heap: Heap, labelled: Mapping[int, str], labels: Sequence[str]) -> tu
     given = np.array([labels.index(label) for label in labelled.values()])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels of many classes
-        found = out_of_fold(heap.vectors[texts], given.tolist(), classes=len(labels), center=heap.centre)
+        found = out_of_fold(heap.vectors[texts], given.tolist(), ProbeForm(len(labels), heap.centre))
     own, best = found[np.arange(len(given)), given], found.max(axis=1)
     order = [int(place) for place in np.argsort(own / best) if own[place] < DOUBTFUL * best[place]]  # not for NaN
     return tuple(

@@ -100,13 +100,20 @@ def held_out_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndar
         yield from (store.document(int(i)) for i in _hold_out(store, source, recipe.training.seed))
 
 
-def training_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndarray]:
-    """Read the documents that a pretraining recipe trains on, as token ids without start and end."""
+def training_documents(recipe: Recipe, tokenizer: Tokenizer, most: int) -> Iterator[np.ndarray]:
+    """Read documents that a pretraining recipe trains on, as token ids without start and end.
+
+    Of more than `most` they are spread evenly over the text; of a mixture each text gives its share at most.
+    """
     data = recipe.data
-    for source in _sources(data):
+    for i, source in enumerate(_sources(data)):
         store = open_store(source, tokenizer, data.text_column)
-        left_out = set() if data.valid else set(_hold_out(store, source, recipe.training.seed).tolist())
-        yield from (store.document(i)[1:-1] for i in range(len(store)) if i not in left_out)
+        left_out = np.empty(0, np.int64) if data.valid else _hold_out(store, source, recipe.training.seed)
+        kept = np.setdiff1d(np.arange(len(store)), left_out)
+        share = most * data.mix[i] // sum(data.mix) if data.mix else most
+        if len(kept) > share:
+            kept = kept[np.arange(share) * len(kept) // max(1, share)]
+        yield from (store.document(int(number))[1:-1] for number in kept)
 
 
 def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import torch
 
 from greffon.core.config import Recipe
 from greffon.core.rng import derive
-from greffon.data.lsa import SCALE, lsa_embeddings
+from greffon.data.lsa import MOST_DOCUMENTS, SCALE, lsa_embeddings
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.body import Body
 from greffon.nn.heads import ContrastHead
@@ -31,7 +31,7 @@ def begin_with_lsa(model: Model, recipe: Recipe, tokenizer: Tokenizer) -> None:
     seed, width = derive(recipe.training.seed, "lsa"), recipe.shape.hidden_size
     tokens = [tokenizer.text([i]) if tokenizer.byte_lengths[i] else "" for i in range(tokenizer.size)]
     tokens += [""] * (recipe.vocab_size - tokenizer.size)
-    made = lsa_embeddings(training_documents(recipe, tokenizer), tokens, width, seed)
+    made = lsa_embeddings(training_documents(recipe, tokenizer, MOST_DOCUMENTS), tokens, width, seed)
     if made is None:
         return
     body, head, found = model.body, model.head, torch.from_numpy(made)

@@ -15,7 +15,7 @@ from greffon.core.config import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.splits import load_splits
 from greffon.data.tokenizer import Tokenizer
-from greffon.inference.probe import Probe, fit_probe
+from greffon.inference.probe import Probe, ProbeForm, fit_probe
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
 from greffon.objectives.classify import row_vectors, text_vectors
@@ -35,11 +35,10 @@ def start_at_probe(model: Model, recipe: Recipe, tokenizer: Tokenizer) -> Probe:
     probe = fit_probe(
         vectors,
         labels,
-        classes=len(recipe.labels),
+        ProbeForm(len(recipe.labels), epsilon=recipe.shape.norm_epsilon, class_weights=recipe.class_weights),
         # A fifth of few texts says less about the strength than cross-validation does.
         valid=columns(splits.valid) if recipe.data.valid else None,
         seed=recipe.training.seed,
-        epsilon=recipe.shape.norm_epsilon,
     )
     assert isinstance(model.head, ClassHead)
     fold_in(model.head, probe)
