@@ -172,6 +172,38 @@ def test_where_nothing_can_be_selected_the_probe_is_kept(
     assert "no class has two texts, so no epoch can be selected" in capsys.readouterr().err
     assert (run.scores["step"], run.scores["cross_validated"]) == (0, 0)
     assert outcome(run, 2).count("training accuracy") == 1
+    assert "no label is left to judge fine-tuning by" in outcome(run, 2)
+
+
+def test_a_fine_tuned_body_is_told_beside_its_probe(tiny: TinyRuns, tmp_path: Path) -> None:
+    train, valid = table(tmp_path / "t.csv", 24), table(tmp_path / "v.csv", 40, first=100)
+    settings = {"epochs": 8, "learning_rate": 1e-2, "quiet": True}
+    for name, given in (("folds", {}), ("valid", {"valid": valid})):
+        run = greffon.finetune(tiny.causal, train=train, out=tmp_path / name, **settings, **given)
+        assert run.scores["step"] > 0
+        if run.selection is None:
+            probe = next(entry["valid"] for entry in run.metrics() if "valid" in entry)["accuracy"]
+        else:
+            probe = run.selection["curve"][0]["accuracy"]
+        assert run.scores["accuracy"] >= probe
+        assert "kept the fine-tuned body: best after epoch" in outcome(run, 8)
+        assert f"the probe had accuracy {probe:.1%})" in outcome(run, 8)
+
+
+def test_the_judgement_of_a_fold_is_that_of_the_chosen_epoch(tiny: TinyRuns, tmp_path: Path) -> None:
+    train = table(tmp_path / "t.csv", 24)
+    run = greffon.finetune(tiny.causal, train=train, out=tmp_path / "run", epochs=8, learning_rate=1e-2, quiet=True)
+    assert run.selection is not None
+    chosen, losses, texts = run.selection["evaluations"], 0.0, 0
+    for folder in (run.path / "selection").glob("fold-*"):
+        fold = Run.open(folder)
+        part = load_splits(fold.recipe.data).valid
+        rows = json.loads((folder / "held-out.json").read_text())["probabilities"]
+        own = [row[fold.recipe.labels.index(text.label)] for row, text in zip(rows, part, strict=True)]
+        scores = [entry["valid"] for entry in fold.metrics() if "valid" in entry]
+        assert -np.log(own).mean() == pytest.approx(scores[chosen]["loss"], rel=1e-5)
+        losses, texts = losses - np.log(own).sum(), texts + len(part)
+    assert losses / texts == pytest.approx(run.selection["scores"]["loss"], rel=1e-5)
 
 
 def test_copies_of_a_text_are_in_one_fold(tmp_path: Path) -> None:

@@ -20,9 +20,22 @@ def outcome(run: Run, epochs: int = 0) -> str:
         told = f"held-out loss {best['loss']:.3f} nats {a_token(run)}, {best['bits_per_byte']:.3f} bits per byte"
         told += f", pairs {best['pair_accuracy']:.1%} right" if "pair_accuracy" in best else ""
         told += f", BLEU {best['bleu']:.1f}" if "bleu" in best else ""
-    if epochs and not best["step"] and run.recipe.graft is not None and run.recipe.graft.head_init == "probe":
-        return f"{run.path}: {told} (kept the probe of the frozen body: no epoch of fine-tuning was better)"
-    return f"{run.path}: {told} (best {_when(best['step'], run.recipe.training.steps, epochs)})"
+    when = _when(best["step"], run.recipe.training.steps, epochs)
+    if run.recipe.graft is None or run.recipe.graft.head_init != "probe":
+        return f"{run.path}: {told} (best {when})"
+    if best["step"]:
+        return f"{run.path}: {told} (kept the fine-tuned body: best {when}; the probe had {_probe_score(run, metric)})"
+    if best.get("cross_validated") == 0:
+        return f"{run.path}: {told} (kept the probe of the frozen body: no label is left to judge fine-tuning by)"
+    return f"{run.path}: {told} (kept the probe of the frozen body: no epoch of fine-tuning was better)"
+
+
+def _probe_score(run: Run, metric: str) -> str:
+    """Say how good the head was as it started, on the texts that chose the epoch."""
+    if (selection := run.selection) is not None:
+        return _measured(metric, selection["curve"][0][metric])
+    first = next(entry["valid"] for entry in run.metrics() if "valid" in entry)
+    return _measured(metric, first[metric])
 
 
 def _kind(folds: int | None) -> str:

@@ -32,6 +32,7 @@ REPORTED_SETTINGS = (
     "head_dropout",
     "adversarial_epsilon",
     "pooler_activation",
+    "head_init",
 )
 """Settings of a training that the report always shows."""
 
@@ -99,7 +100,18 @@ def in_common(descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     {'batch_size': 8}
     """
     first, *others = descriptions
-    return {name: value for name, value in first.items() if all(other[name] == value for other in others)}
+    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+
+
+def differing(descriptions: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the settings in which the arms differ, with the value of each arm.
+
+    >>> differing({"a": {"rate": 0.1, "size": 8}, "b": {"rate": 0.2, "size": 8}})
+    {'rate': {'a': 0.1, 'b': 0.2}}
+    """
+    common = in_common([*descriptions.values()])
+    names = dict.fromkeys(name for known in descriptions.values() for name in known if name not in common)
+    return {name: {arm: known[name] for arm, known in descriptions.items() if name in known} for name in names}
 
 
 def chosen_epoch(run: Run) -> int:

@@ -24,6 +24,7 @@ from typing import Any
 
 from greffon.comparison.arms import (
     Arm,
+    differing,
     in_common,
     make_arms,
     outcome,
@@ -256,6 +257,7 @@ def _data(study: Study, arms: Sequence[Arm], shared: int) -> DataSummary:
 
 def _settings(study: Study, arms: Sequence[Arm]) -> Settings:
     plan = study.plan
+    described = {arm.name: reported_settings(arm.run.recipe, plan.settings) for arm in arms}
     return Settings(
         seeds=plan.seeds,
         epochs=plan.epochs,
@@ -263,7 +265,8 @@ def _settings(study: Study, arms: Sequence[Arm]) -> Settings:
         columns=(study.data.text_column, study.data.label_column),
         adapt=plan.adapt,
         gradual_unfreezing=plan.gradual_unfreezing,
-        training=in_common([reported_settings(arm.run.recipe, plan.settings) for arm in arms]),
+        training=in_common([*described.values()]),
+        training_by_arm=differing(described),
     )
 
 

@@ -51,8 +51,7 @@ def make_tables(path: Path, study: Study, tell: Callable[[str], None]) -> None:
         if not table_file(path, name).is_file():
             tell(f"reading all texts with the body of {name}")
             texts = [example.text for part in (splits.train, splits.valid, splits.test) for example in part]
-            long_texts = study.plan.settings.get("long_texts", "windows")
-            write_vectors(table_file(path, name), source, texts, long_texts)
+            write_vectors(table_file(path, name), source, texts, study.recipes[name])
     if study.plan.train_sizes:
         _write_tfidf(path, study)
 
@@ -155,7 +154,9 @@ def _together(study: Study, name: str, size: int, found: Found, gold: Sequence[s
         train = load_draw(study.drawn(size, number))
         body, words = (found[arm, number].probabilities for arm in (name, TFIDF))
         # A head that stayed as it starts is the probe, and all texts have been judged by one without them.
-        if chosen_epoch(Run.open(found[name, number].path)) == 0 or not any(body["held_out"]):
+        run = Run.open(found[name, number].path)
+        probe = run.recipe.graft is not None and run.recipe.graft.head_init == "probe" and not study.plan.adapt
+        if probe and (chosen_epoch(run) == 0 or not any(body["held_out"])):
             body = found[frozen_name(name), number].probabilities
         known = [i for i, rows in enumerate(zip(body["held_out"], words["held_out"], strict=True)) if all(rows)]
         held = tuple([part["held_out"][i] for i in known] for part in (body, words))

@@ -242,8 +242,8 @@ def _method(results: Results) -> Html:
 
 def _settings(results: Results) -> Html:
     settings = asdict(results.settings)
-    training = settings.pop("training")
-    known = settings | training | dict(results.versions)
+    known = settings.pop("training") | settings.pop("training_by_arm")
+    known = settings | known | dict(results.versions)
     rows = [[name.replace("_", " "), _readable(value)] for name, value in known.items()]
     return section("Settings and versions", table(["name", "value"], rows))
 

@@ -264,6 +264,8 @@ class Settings:
     """Whether one more layer was trained with each epoch."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that all trainings have in common."""
+    training_by_arm: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Training settings in which the neural arms differ: the value of each arm, by setting."""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,8 @@ class Study:
     """How the classifiers are trained."""
     scratch: Mapping[str, str]
     """Scratch arm of the same architecture, for each pretrained arm."""
+    recipes: Mapping[str, Recipe]
+    """Description of the scratch arm of each pretrained one: heads read both in the same way."""
     findings: tuple[Finding, ...]
     """Findings of the checks."""
     tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -175,7 +177,7 @@ def make_study(runs: Sequence[Run], data: Data, plan: Plan, tell: Callable[[str]
     if len({*scratch.values()}) > 1:
         pairs = ", ".join(f"{own} for {name}" for name, own in scratch.items())
         tell(f"the runs differ in form (direction, shape, tokenizer, settings); each is trained from scratch: {pairs}")
-    return Study(sources, data, splits, plan, scratch, tuple(findings))
+    return Study(sources, data, splits, plan, scratch, recipes, tuple(findings))
 
 
 def name_sources(runs: Sequence[Run]) -> dict[str, Run]:

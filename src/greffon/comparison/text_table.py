@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import LongTexts
+from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
-from greffon.inference.embed import embed
+from greffon.inference.embed import POOLS, pooled_states
 from greffon.runs.run import Run
 
 
@@ -62,12 +62,17 @@ def write_table(file: Path, texts: Sequence[str], rows: Any) -> None:
         raise UserError(f"{file}: cannot be written ({problem.strerror}); choose another --out") from None
 
 
-def write_vectors(file: Path, run: Run, texts: Sequence[str], long_texts: LongTexts) -> None:
-    """Embed texts with a body as it is, before any fine-tuning, and write the vectors; each text once."""
+def write_vectors(file: Path, run: Run, texts: Sequence[str], recipe: Recipe) -> None:
+    """Write the vectors that a head reads before any fine-tuning, each text once.
+
+    `recipe` describes the fine-tuning.
+    """
+    assert recipe.graft is not None
+    pooling = recipe.graft.pooling if recipe.graft.pooling in POOLS else "mean"
     once = sorted(set(texts))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks have reported texts that are truncated
-        write_table(file, once, embed(run, once, pooling="mean", long_texts=long_texts))
+        write_table(file, once, pooled_states(run, recipe, once, pooling, recipe.graft.long_texts))  # type: ignore[arg-type]
 
 
 def _digest(text: str) -> bytes:

@@ -55,6 +55,14 @@ def embed(
     if long_texts not in LONG_TEXTS:
         raise UserError(f"unknown way to read long texts {long_texts!r}; choose {' or '.join(LONG_TEXTS)}")
     recipe = _with_context(run, made.max_length if context is None else context)
+    out = pooled_states(run, recipe, texts, pooling, long_texts)
+    if made.normalize:
+        out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+    return out
+
+
+def pooled_states(run: Run, recipe: Recipe, texts: Sequence[str], pooling: Pool, long_texts: LongTexts) -> np.ndarray:
+    """Return the pooled hidden states of each text, (N, hidden_size), read as a recipe with the run's body reads it."""
     model, prepared = load(run), LabelledTexts(recipe, run.tokenizer, long_texts)
 
     def vectors(batch: Batch) -> torch.Tensor:
@@ -66,13 +74,11 @@ def embed(
         some = prepared.for_scoring(list(map(prepared.encoded, ids)))
         out[first : first + BLOCK] = text_vectors(model, some, vectors).cpu().numpy()
         cut += 0 if prepared.windows else sum(len(one) > prepared.room for one in ids)
-    if made.normalize:
-        out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
     if cut:
         warnings.warn(
             f"{cut:,} of {len(texts):,} texts are longer than the context of {recipe.shape.context} tokens; "
             "only their beginning is read",
-            stacklevel=2,
+            stacklevel=3,
         )
     return out
 

@@ -9,6 +9,7 @@
       metrics.jsonl        one line a logged step and an evaluation
       schedule.jsonl       one line a plan, if the training was to last so many minutes
       judged.jsonl         one line an evaluation: what a fold of a selection says of the texts it did not see
+      selection.json       how the number of epochs was selected, if there was no validation file
       finished             an empty file, once the last step is done
       checkpoints/step-N/  what resuming needs: weights, optimizer state, best score, their sha256
       snapshots/           weights of the last evaluations and their sha256, where they are averaged
@@ -39,7 +40,7 @@ from greffon.runs.checkpoints import Checkpoints, Snapshots
 from greffon.runs.tensors import fill, load_tensors, tensors_of
 
 WEIGHTS = "model.safetensors"
-METRICS, SCHEDULE, JUDGED = "metrics.jsonl", "schedule.jsonl", "judged.jsonl"
+METRICS, SCHEDULE, JUDGED, SELECTION = "metrics.jsonl", "schedule.jsonl", "judged.jsonl", "selection.json"
 FORMAT = 2
 """Version of the names in recipe.json, metrics.jsonl and checkpoints; the first one was not written down."""
 
@@ -229,6 +230,11 @@ class Run:
     def schedule(self) -> list[dict[str, Any]]:
         """Read schedule.jsonl, which is there if the training was to last so many minutes."""
         return self._entries(SCHEDULE)
+
+    @property
+    def selection(self) -> dict[str, Any] | None:
+        """How the number of epochs was selected without a validation file; None if it was not."""
+        return read_json(self.path / SELECTION) if (self.path / SELECTION).is_file() else None
 
     def log_judged(self, entry: Mapping[str, Any]) -> None:
         """Append one line to judged.jsonl: the probabilities of the held-out texts at an evaluation."""

@@ -241,9 +241,13 @@ def _graft(found: Graft, base: Recipe, data: Data, settings: Mapping[str, Any], 
             f"add {setting('head_init', 'random')}"
         )
     kind = settings.get("head_init") or ("random" if against else "probe")
-    if kind == "random" or scratch or data.task != "classes":
+    if kind == "random" or data.task != "classes":
         return override(found, {"pooling": _pooling(base), **settings, "head_init": "random"})
-    return override(found, {"pooling": "mean", **settings, **PROBE_FORM, "head_init": "probe"})
+    # Fresh weights have the same form as pretrained ones, so that pretraining is all that differs.
+    pooling = "mean" if base.embedding is None else base.embedding.pooling
+    return override(
+        found, {"pooling": pooling, **settings, **PROBE_FORM, "head_init": "random" if scratch else "probe"}
+    )
 
 
 def _scale(examples: Sequence[Labelled]) -> tuple[float, ...]:

@@ -20,11 +20,11 @@ from greffon.core.config import Recipe
 from greffon.core.files import read_json, write_json
 from greffon.data.splits import fold_numbers, load_splits
 from greffon.nn.model import Model
-from greffon.runs.run import Run
+from greffon.runs.run import SELECTION, Run
 from greffon.training.distributed.base import ProcessGroup
 from greffon.training.jobs import JOBS, Job, steps_of_epoch
 
-FOLDER, RESULT = "selection", "selection.json"
+FOLDER = "selection"
 ONE_FOLD_FROM = 200
 """From this many labels on, one stratified fifth chooses as well as five do."""
 HELD_OUT = "held-out.json"
@@ -55,7 +55,7 @@ class Selection:
 
 def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], group: ProcessGroup) -> Job:
     """Return the job of training on all labels for as long as the folds say; train them first, if need be."""
-    file = run.path / RESULT
+    file = run.path / SELECTION
     with group.main_process_first():
         if group.is_main and not file.is_file():
             prepare_folds(run)
