@@ -76,3 +76,18 @@ def test_rarer_tokens_stand_in_one_view_only(first: list[int], second: list[int]
     spared = [{*one} - {*other} or {0, 1, 2} & {*one} for one, other in ((first, second), (second, first))]
     if all(spared):  # otherwise a view would be left without a token
         assert not {*made.first} & {*made.second} - {0, 1, 2}
+
+
+def test_in_training_each_view_loses_a_share_of_its_tokens() -> None:
+    stream = Stream.whole(store(*[300] * 40))
+    whole, thinned = (Spans(stream, length=100, seed=3, token_dropout=share) for share in (0.0, 0.25))
+    passes = [thinned.rows(0, 40), thinned.rows(40, 40)]
+    for row, other in zip(whole.rows(0, 40), passes[0], strict=True):
+        assert set(other.first) < set(row.first)
+        assert set(other.second) < set(row.second)
+        assert (np.diff(other.first) > 0).all(), "the order stays"
+    kept = np.mean([len(row.first) for row in passes[0]])
+    assert kept == pytest.approx(75, abs=3)
+    assert str(thinned.natural(0, 40)) == str(whole.natural(0, 40)), "held-out documents are read whole"
+    short = Spans(Stream.whole(store(10, 10)), length=100, seed=3, token_dropout=0.25)
+    assert str(short.rows(0, 2)) == str(Spans(Stream.whole(store(10, 10)), 100, 3).rows(0, 2))

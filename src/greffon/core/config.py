@@ -373,9 +373,13 @@ class Contrast:
     """Maximum number of tokens of each of the two spans of a document; fewer where the context is shorter."""
     temperature: float = 0.07
     """Temperature of the contrastive loss."""
+    token_dropout: float = 0.3
+    """Share of the tokens that each span loses, drawn anew in each pass."""
 
     def __post_init__(self) -> None:
         _at_least("span_length", self.span_length, 2)
+        if not 0 <= self.token_dropout < 1:
+            raise out_of_range("token_dropout", self.token_dropout, "choose a share from 0 up to, not including, 1")
         if not 0 < self.temperature < math.inf:
             raise out_of_range("temperature", self.temperature, "choose a number above 0, such as 0.07")
 

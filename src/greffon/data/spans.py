@@ -8,6 +8,8 @@ The rule, by the number of tokens n of a document and the length L of a span:
   of one text, and nothing but its words is to be learnt from them;
 - n < 2: no two views, so the document is left out.
 
+In training each view loses a share of its tokens, drawn anew in each pass, so that documents are not learnt by heart.
+
 What a row holds depends on (seed, row) only.
 """
 
@@ -40,8 +42,8 @@ class Views:
 class Spans:
     """The documents of a stream as pairs of views, shuffled anew for every pass."""
 
-    def __init__(self, stream: Stream, length: int, seed: int) -> None:
-        self.store, self.length, self.seed = stream.store, length, seed
+    def __init__(self, stream: Stream, length: int, seed: int, token_dropout: float = 0.0) -> None:
+        self.store, self.length, self.seed, self.token_dropout = stream.store, length, seed, token_dropout
         offsets = np.asarray(stream.store.offsets)
         ends = stream.starts + np.diff(stream.before)
         pieces = zip(np.searchsorted(offsets, stream.starts), np.searchsorted(offsets, ends), strict=True)
@@ -62,12 +64,19 @@ class Spans:
 
     def rows(self, first: int, count: int) -> list[Views]:
         """Return the rows number `first`, `first` + 1, … of the endless shuffled sequence."""
-        return [self._views(self._document(row), row) for row in range(first, first + count)]
+        return [self._thinned(self._document(row), row) for row in range(first, first + count)]
 
     def natural(self, first: int, count: int) -> list[Views]:
         """Return rows of one pass in the order of the documents, always with the same views."""
         numbers = range(first, min(first + count, self.count))
         return [self._views(int(self.documents[number]), -1 - number) for number in numbers]
+
+    def _thinned(self, document: int, row: int) -> Views:
+        views = self._views(document, row)
+        if views.copies or not self.token_dropout:
+            return views
+        random = generator(self.seed, "token dropout", row)
+        return Views(*(_without_some(view, self.token_dropout, random) for view in (views.first, views.second)))
 
     def _document(self, row: int) -> int:
         pass_, index = divmod(row, self.count)
@@ -89,16 +98,16 @@ def two_views(tokens: np.ndarray, length: int, random: np.random.Generator) -> V
         second = length + int(between)
         views = tokens[int(before) : int(before) + length], tokens[second : second + length]
     elif size < 2 * SHORTEST:
-        return Views(_without_some(tokens, random), _without_some(tokens, random), copies=True)
+        return Views(_without_some(tokens, DELETED, random), _without_some(tokens, DELETED, random), copies=True)
     else:
         cut = round(size * random.uniform(*_MIDDLE))
         views = tokens[:cut][-length:], tokens[cut:][:length]
     return Views(*(views if random.random() < 0.5 else views[::-1]))
 
 
-def _without_some(tokens: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Leave out tokens at random, but never all of them."""
-    kept = random.random(len(tokens)) >= DELETED
+def _without_some(tokens: np.ndarray, share: float, random: np.random.Generator) -> np.ndarray:
+    """Leave out a share of the tokens at random, but never all of them."""
+    kept = random.random(len(tokens)) >= share
     kept[random.integers(len(tokens))] = True
     return tokens[kept]
 

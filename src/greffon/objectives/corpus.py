@@ -198,7 +198,7 @@ def contrastive(recipe: Recipe, tokenizer: Tokenizer) -> Task[Views]:
     objective = Contrastive.over(tokenizer, contrast.temperature, common, words.weights)
 
     def cut(windows: Windows, elsewhere: Windows) -> Spans:
-        return Spans(windows.stream, contrast.span_length, recipe.training.seed)
+        return Spans(windows.stream, contrast.span_length, recipe.training.seed, contrast.token_dropout)
 
     return Task(objective, cut, objective.batch)
 
