@@ -212,9 +212,8 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, recipe: Recipe) -> None:
         settings |= {"tokenizer_class": "MarianTokenizer", **ends}
     else:
         content = json.loads(inner.serialised)
-        if (
-            inner is backend or recipe.task == "pairs"
-        ):  # in ours nothing stands around texts; theirs parts pairs its way
+        # In ours nothing stands around a text yet; theirs may part two texts otherwise, or count the space to a word.
+        if inner is backend or recipe.task in ("pairs", "tokens"):
             _place_specials(content, tokenizer, recipe, inner.pieces)
         if inner is backend:
             _let_mask_take_space(content, tokenizer)
@@ -223,8 +222,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, recipe: Recipe) -> None:
         settings |= {_THEIR_NAMES[role]: names[getattr(tokenizer, role)] for role in shown}
         if (unknown := content["model"].get("unk_token")) is not None:
             settings["unk_token"] = unknown
-        typed = recipe.shape.segments and not recipe.shape.position_offset  # RoBERTa's tokenizers number no segments
-        inputs = ["input_ids", "token_type_ids"] if typed else ["input_ids"]
+        inputs = ["input_ids", "token_type_ids"] if recipe.shape.numbers_texts else ["input_ids"]
         settings["model_input_names"] = [*inputs, "attention_mask"]
     write_json(folder / "tokenizer_config.json", settings)
 
