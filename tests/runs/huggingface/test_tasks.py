@@ -137,3 +137,29 @@ def test_a_head_answers_there_and_back_as_here(task: str, body: Run, tmp_path: P
         assert set(chosen.values()) != {0.5}
     card = (there / "README.md").read_text(encoding="utf-8")
     assert ('tokenizer("a text", "another"' in card) == task.startswith("pairs")
+
+
+def test_a_pipeline_marks_the_spans_that_we_mark(tmp_path: Path) -> None:
+    """Offsets begin after the space before a word."""
+    body = run_of(recipe_of("compact", "causal", "decoder", PRESETS["compact"]().shape), tmp_path / "body")
+    file = tmp_path / "train.conll"
+    file.write_text("mange O\npomme B-PET\nmange O\n\nPaul O\nregarde O\nle O\nlivre B-PET\n\n" * 8, encoding="utf-8")
+    run = greffon.finetune(
+        body, train=file, valid=file, out=tmp_path / "run", epochs=20, batch_size=4, learning_rate=1e-2, quiet=True
+    )
+    there = greffon.export(run, to="huggingface", out=tmp_path / "there")
+    mark = transformers.pipeline("token-classification", model=str(there), aggregation_strategy="first", device="cpu")
+    for text, at, word in (("mange pomme mange", 6, "pomme"), ("Paul regarde le livre", 16, "livre")):
+        (ours,) = greffon.classify(run, text)
+        assert [(span.start, span.text, span.label) for span in ours.spans] == [(at, word, "PET")]
+        assert [(one["start"], one["end"], one["entity_group"]) for one in mark(text)] == [
+            (span.start, span.end, span.label) for span in ours.spans
+        ]
+
+
+@pytest.mark.parametrize("thresholds", [["a"], {"nothing": 0.5}, {"good": 1.5}, {"good": "high"}])
+def test_thresholds_must_make_sense(thresholds: Any, tmp_path: Path) -> None:
+    several = {"problem_type": "multi_label_classification", **checkpoints.LABELS}
+    checkpoints.bert(tmp_path / "theirs", "ForSequenceClassification", thresholds=thresholds, **several)
+    with pytest.raises(UserError, match="thresholds must give labels of id2label a number from 0 to 1"):
+        greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
