@@ -14,7 +14,8 @@ from greffon.data.tasks.tokens import spans_of_tags, spelling
 from greffon.inference.measures import MEASURES
 from greffon.inference.tasks.base import ratio_interval
 from greffon.inference.tasks.classes import best_temperature, calibration_error
-from greffon.inference.tasks.multilabel import THRESHOLD, best_thresholds, micro_f1
+from greffon.inference.tasks.multilabel import best_thresholds, micro_f1
+from greffon.runs.folding import THRESHOLD
 
 RANDOM = np.random.default_rng(0)
 

@@ -13,7 +13,7 @@ import greffon
 from greffon.cli import run as command
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
-from greffon.inference.tasks.multilabel import THRESHOLD
+from greffon.runs.folding import THRESHOLD
 from greffon.runs.run import Run
 
 ANIMALS, VERBS = ["chat", "chien", "vache", "oiseau"], ["mange", "dort", "court", "chante"]

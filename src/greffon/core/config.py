@@ -193,6 +193,11 @@ class Shape:
         return self.head_dim or self.hidden_size // self.heads
 
     @property
+    def numbers_texts(self) -> bool:
+        """Whether the two texts of a pair are of different segments; RoBERTa, known by its offset, has one for both."""
+        return self.segments > 1 and not self.position_offset
+
+    @property
     def groups(self) -> int:
         """Number of heads of keys and values."""
         return self.key_value_heads or self.heads

@@ -1,5 +1,5 @@
 """What would be computed beside the weights, put into them: what was fitted on validation, or on the scores of the
-training texts, and the scale of the embeddings.
+training texts, and the scale of the embeddings. Thresholds of labels, which weights cannot hold, have their name here.
 
 A folded model needs no more than its weights: the logits of a classifier are divided by their temperature, so that its
 softmax is calibrated, and a head that gives scores gives them in the units of the file.
@@ -9,14 +9,17 @@ import math
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from greffon.core.config import Recipe
+from greffon.nn.body import Body
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
 
 TEMPERATURE = "calibration/temperature"
 """Name under which the temperature stands among the held-out scores."""
+THRESHOLD = "threshold/"
+"""Beginning of the name under which a label's threshold stands among the held-out scores."""
 
 
 @torch.no_grad()
@@ -34,12 +37,41 @@ def fold_temperature(model: Model, scores: Mapping[str, float]) -> Model:
 
 @torch.no_grad()
 def fold_scale(model: Model, recipe: Recipe) -> Model:
-    """Let a head give scores in the units of the file, in place; a head without a bias keeps its scale."""
-    if recipe.score_scale and isinstance(model.head, ClassHead) and model.head.out.bias is not None:
-        mean, deviation = recipe.score_scale
-        model.head.out.weight.mul_(deviation)
-        model.head.out.bias.mul_(deviation).add_(mean)
+    """Let a head give scores in the units of the file, in place.
+
+    The mean becomes part of the head's bias; of a head without one, that of the norm below it, or else the head gets
+    a bias.
+    """
+    if not recipe.score_scale:
+        return model
+    assert isinstance(model.head, ClassHead)
+    mean, deviation = recipe.score_scale
+    out = model.head.out
+    bias: Tensor | None = out.bias
+    out.weight.mul_(deviation)
+    if bias is not None:
+        bias.mul_(deviation).add_(mean)
+    elif mean_folds_into_norm(recipe):
+        assert isinstance(model.body, Body)
+        assert isinstance(model.body.norm, nn.LayerNorm)
+        row = out.weight[0]
+        model.body.norm.bias.add_(mean * row / row.square().sum())
+    else:
+        out.bias = nn.Parameter(out.weight.new_full((1,), mean))
     return model
+
+
+def mean_folds_into_norm(recipe: Recipe) -> bool:
+    """Whether a head without a bias reads the states of a last norm that has one, so that it can shift the scores."""
+    shape, graft = recipe.shape, recipe.graft
+    return (
+        graft is not None
+        and (shape.norm, shape.norm_place, shape.bias) == ("layer", "pre", True)
+        and graft.pooling in ("cls", "last", "mean")
+        and graft.pooler_activation == "none"
+        and not graft.concat_embeddings
+        and not (recipe.task == "pairs" and graft.pair_reading == "towers")
+    )
 
 
 def can_fold_embedding_scale(recipe: Recipe) -> bool:

@@ -19,7 +19,7 @@ from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.splits import Splits, load_splits
 from greffon.data.tasks import FORMS, guess_task
-from greffon.runs.huggingface.fit import export_note
+from greffon.runs.huggingface.fit import export_note, head_form
 from greffon.runs.run import Run
 from greffon.training.distributed.launch import begin, launched
 from greffon.training.jobs import steps_of_epoch
@@ -233,7 +233,10 @@ PROBE_FORM = {"pooler_activation": "identity", "pooler_bias": True, "pooler_norm
 
 
 def _graft(found: Graft, base: Recipe, data: Data, settings: Mapping[str, Any], *, scratch: bool) -> Graft:
-    """Describe the head: for trained weights one that starts as the probe, unless another form was asked for."""
+    """Describe the head: for trained weights one that starts as the probe, unless another form was asked for.
+
+    A head of another task than classes has the form that the family of the body has for it.
+    """
     against = [name for name, value in PROBE_FORM.items() if settings.get(name) not in (None, value)]
     if settings.get("head_init") == "probe" and against:
         raise UserError(
@@ -241,6 +244,13 @@ def _graft(found: Graft, base: Recipe, data: Data, settings: Mapping[str, Any], 
             f"add {setting('head_init', 'random')}"
         )
     kind = settings.get("head_init") or ("random" if against else "probe")
+    pairs_apart = data.task == "pairs" and (settings.get("pair_reading") or found.pair_reading) == "towers"
+    if data.task != "classes" and not pairs_apart and (form := head_form(base, data.task)):
+        if base.embedding is not None and "pooling" in form:
+            form["pooling"] = base.embedding.pooling
+        if settings.get("pooler_activation") == "none":
+            form["pooler_norm"] = False
+        return override(found, {**form, **settings, "head_init": "random"})
     if kind == "random" or data.task != "classes":
         return override(found, {"pooling": _pooling(base), **settings, "head_init": "random"})
     # Fresh weights have the same form as pretrained ones, so that pretraining is all that differs.

@@ -14,9 +14,8 @@ from greffon.data.tasks.multilabel import SEPARATOR, split_labels
 from greffon.inference.metrics import Interval
 from greffon.inference.tasks.base import Found, Outputs, TaskScores, ratio, ratio_interval
 from greffon.inference.tasks.classes import MIN_PROBABILITY
+from greffon.runs.folding import THRESHOLD
 
-THRESHOLD = "threshold/"
-"""Beginning of the name under which a label's threshold stands among the held-out scores."""
 FEW = 5
 """A label of fewer held-out texts takes the threshold that is best for all labels together."""
 

@@ -20,6 +20,7 @@ class PairTexts(LabelledTexts):
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, long_texts: LongTexts | None = None) -> None:
         super().__init__(recipe, tokenizer, long_texts)
+        self.segmented = recipe.shape.numbers_texts
         self.towers = recipe.graft is None or recipe.graft.pair_reading == "towers"
         # Where no token is set apart for it, the end of the first text stands between the two.
         self.between = [tokenizer.sep if tokenizer.sep < recipe.vocab_size else tokenizer.end]
@@ -44,4 +45,5 @@ class PairTexts(LabelledTexts):
         most = max(room // 2, room - len(second)), max(room - room // 2, room - len(first))
         a, b = first[: most[0]], second[: most[1]]
         row = np.array([*self.before, *a, *self.between, *b, *self.after][: self.context], dtype=np.int64)
-        return Encoded((row,), (max(1, len(a) + len(b)),), second_from=len(self.before) + len(a) + 1)
+        begins = len(self.before) + len(a) + 1 if self.segmented else 0
+        return Encoded((row,), (max(1, len(a) + len(b)),), second_from=begins)

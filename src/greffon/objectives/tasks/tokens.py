@@ -1,7 +1,9 @@
 """Spans of a text: a tag for each word, learned and read at the word's first token.
 
-Each word is encoded on its own, with the space before it, so that its tokens are known whatever the tokenizer; this is
-what other packages call pre-split words. A text that is longer than the context is read in rows of whole words.
+Each word is encoded on its own, with the space before it, so that its tokens are known whatever the tokenizer. They are
+those of the whole text wherever the tokenizer cuts between words, too; lists of words that other packages take
+(`is_split_into_words`) lack the spaces, and give other tokens. A text that is longer than the context is read in rows
+of whole words.
 """
 
 import itertools

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from greffon.core.config import Recipe
 from greffon.runs.huggingface.companions import CARD
@@ -131,7 +130,7 @@ def _recipe(recipe: Recipe) -> Iterator[str]:
 
 
 def _figures(run: Run) -> Iterator[str]:
-    scores: dict[str, Any] = run.scores
+    scores = {name: value for name, value in run.scores.items() if "/" not in name}  # others were fitted: no figures
     if not scores:
         yield "None were measured here."
         return
@@ -140,13 +139,15 @@ def _figures(run: Run) -> Iterator[str]:
     yield "| figure | value |"
     yield "| --- | --- |"
     for name, value in scores.items():
-        if "/" in name:  # fitted on the held-out texts: no figure
-            continue
         yield f"| {name.replace('_', ' ')} | {value:{',' if name == 'step' else '.4g'}} |"
 
 
 def _use(recipe: Recipe) -> Iterator[str]:
     yield _USES[recipe.objective] if recipe.task == "classes" else _TASK_USES[recipe.task]
+    if recipe.answer == "multilabel":
+        yield "A label applies from its probability in `thresholds` of config.json on."
+    if recipe.answer == "tokens":
+        yield "Give it whole texts, not words that were split before: a word is read with the space before it."
     yield f"Only the first {recipe.shape.context} tokens of a text are read."
     yield "It repeats what its texts say and leave out; score it on texts of your own before you rely on it."
 
@@ -157,3 +158,6 @@ def _loading(recipe: Recipe) -> Iterator[str]:
     yield ""
     yield 'tokenizer = AutoTokenizer.from_pretrained("DIR")'
     yield f'model = {head}.from_pretrained("DIR")'
+    if recipe.graft is not None:
+        texts = '"a text", "another"' if recipe.task == "pairs" else '"a text"'
+        yield f'logits = model(**tokenizer({texts}, return_tensors="pt")).logits'

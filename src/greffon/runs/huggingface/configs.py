@@ -8,6 +8,7 @@ from greffon.core.config import Graft, Masking, Recipe, Shape, Task
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
 from greffon.data.tokenizer import Tokenizer
+from greffon.runs.folding import THRESHOLD
 from greffon.runs.huggingface.families import (
     DISTILBERT,
     GPT2,
@@ -54,12 +55,30 @@ PROBLEMS: dict[str, Task] = {
 """The task of each `problem_type`."""
 
 
+TASK, THRESHOLDS = "greffon_task", "thresholds"
+"""Settings of our own: that a head reads pairs, which `problem_type` does not tell, and the thresholds of labels."""
+
+
 def task_of(config: Mapping[str, Any], use: str) -> Task:
-    """Return the task of a checkpoint's head; without `problem_type`, a single output is a score."""
+    """Return the task of a checkpoint's head; only an export from here says that one reads pairs."""
     if use != "classify":
         return "tokens" if use == "tokens" else "classes"
+    return "pairs" if config.get(TASK) == "pairs" else _answer_of(config)
+
+
+def _answer_of(config: Mapping[str, Any]) -> Task:
+    """Return what a head over whole texts says; without `problem_type`, a single output is a score."""
     one = len(config.get("id2label") or range(2)) == 1
     return PROBLEMS[config.get("problem_type") or ("regression" if one else "single_label_classification")]
+
+
+def thresholds_of(config: Mapping[str, Any], labels: Sequence[str], where: str) -> dict[str, float]:
+    """Read the thresholds of labels, as they stand among the held-out scores; none where config.json has none."""
+    found = config.get(THRESHOLDS) or {}
+    known = isinstance(found, Mapping) and {*found} <= {*labels}
+    if not known or not all(isinstance(value, int | float) and 0 <= value <= 1 for value in found.values()):
+        raise UserError(f"{where}: {THRESHOLDS} must give labels of id2label a number from 0 to 1 each")
+    return {THRESHOLD + label: float(value) for label, value in found.items()}
 
 
 def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
@@ -88,9 +107,9 @@ def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
         raise UserError(f"{where}: {str(problem).removeprefix(f'{where}: ')}") from None
 
 
-def labels_of(config: Mapping[str, Any], task: Task, where: str) -> tuple[str, ...]:
+def labels_of(config: Mapping[str, Any], use: str, where: str) -> tuple[str, ...]:
     """Read the names of the head's outputs, in order; a score has none."""
-    if task == "regression":
+    if use == "classify" and _answer_of(config) == "regression":
         return ()
     table = config.get("id2label") or {str(i): f"LABEL_{i}" for i in range(2)}  # what they leave out
     places = [str(i) for i in range(len(table))]
@@ -100,16 +119,25 @@ def labels_of(config: Mapping[str, Any], task: Task, where: str) -> tuple[str, .
     return labels
 
 
-def labels_table(labels: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that name the classes."""
-    return {
+def head_settings(recipe: Recipe, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that say what a grafted head gives."""
+    labels = recipe.labels or tuple(f"LABEL_{i}" for i in range(recipe.outputs))
+    config: dict[str, Any] = {
         "id2label": {str(i): label for i, label in enumerate(labels)},
         "label2id": {label: i for i, label in enumerate(labels)},
     }
+    if recipe.answer != "tokens":
+        config["problem_type"] = next(problem for problem, task in PROBLEMS.items() if task == recipe.answer)
+    if recipe.answer == "multilabel":
+        config[THRESHOLDS] = {label: scores.get(THRESHOLD + label, 0.5) for label in labels}
+    if recipe.task == "pairs":
+        config[TASK] = recipe.task
+    return config
 
 
-def graft_of(family: Family, config: Mapping[str, Any], where: str, *, tokens: bool = False) -> Graft:
-    """Describe the class head of a checkpoint, or that over its tokens."""
+def graft_of(family: Family, config: Mapping[str, Any], where: str, task: Task) -> Graft:
+    """Describe the head of a checkpoint for a task."""
+    tokens = task == "tokens"
     usual = {name: values[0] for name, values in (token_graft(family) if tokens else family.graft).items()}
     dropout = config.get("seq_classif_dropout" if family is DISTILBERT else "classifier_dropout")
     if family is MODERNBERT:
@@ -121,6 +149,8 @@ def graft_of(family: Family, config: Mapping[str, Any], where: str, *, tokens: b
         usual["pooler_bias"] = config.get("classifier_bias", False)
         if usual["pooling"] not in family.graft["pooling"]:
             raise UserError(f"{where}: classifier_pooling {usual['pooling']!r} is not supported")
+    if task == "pairs":
+        usual["pair_reading"] = "cross"
     return Graft(**usual, head_dropout=dropout or 0.0)
 
 
@@ -129,8 +159,10 @@ def masking_of(use: str) -> Masking | None:
     return {"masked": Masking(), "pairs": Masking(next_sentence=True)}.get(use)
 
 
-def config_of(family: Family, recipe: Recipe, use: str, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the config.json of a model that fits a family."""
+def config_of(
+    family: Family, recipe: Recipe, use: str, tokenizer: Tokenizer, scores: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the config.json of a model that fits a family; `scores` are its held-out scores."""
     shape = recipe.shape
     config: dict[str, Any] = {
         "architectures": [family.architecture(use)],
@@ -145,10 +177,7 @@ def config_of(family: Family, recipe: Recipe, use: str, tokenizer: Tokenizer) ->
     )
     config[family.names["context"]] = shape.context + shape.position_offset
     if recipe.objective == "classify":
-        labels = recipe.labels or tuple(f"LABEL_{i}" for i in range(recipe.outputs))
-        config |= labels_table(labels)
-        if recipe.answer != "tokens":
-            config["problem_type"] = next(problem for problem, task in PROBLEMS.items() if task == recipe.answer)
+        config |= head_settings(recipe, scores)
         dropout = recipe.graft.head_dropout if recipe.graft is not None else 0.0
         if family is not GPT2:
             config["seq_classif_dropout" if family is DISTILBERT else "classifier_dropout"] = dropout

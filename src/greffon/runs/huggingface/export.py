@@ -17,7 +17,7 @@ from greffon.runs.huggingface.checkpoint import ALIASES
 from greffon.runs.huggingface.companions import give_licence
 from greffon.runs.huggingface.configs import config_of
 from greffon.runs.huggingface.families import Family
-from greffon.runs.huggingface.fit import fitting_family, misfits, use_for
+from greffon.runs.huggingface.fit import fitting_family, misfits, refuse_apart, remedy, use_for
 from greffon.runs.huggingface.sentence_transformers import write_modules
 from greffon.runs.huggingface.tensor_map import places_of, to_theirs
 from greffon.runs.huggingface.tokenizer_files import check_tokenizer, write_tokenizer
@@ -37,15 +37,12 @@ class Checkpoint:
 def as_checkpoint(run: Run) -> Checkpoint:
     """Convert a model to the family that it fits exactly; raise a `UserError` if there is none."""
     recipe, tokenizer = run.recipe, run.tokenizer
+    refuse_apart(recipe, run.path)
     family = fitting_family(recipe)
     problems = misfits(family, recipe, tokenizer)
     if problems:
-        probed = recipe.graft is not None and recipe.graft.head_init == "probe"
         raise UserError(
-            f"{run.path} (preset {recipe.preset}) is no {family.title}: {'; '.join(problems)}; "
-            f"a body of --preset {family.offered} fits"
-            + ", if you fine-tune with --head-init random for a head of its form"
-            * probed
+            f"{run.path} (preset {recipe.preset}) is no {family.title}: {'; '.join(problems)}" + remedy(family, recipe)
         )
     check_tokenizer(tokenizer)
     ours = tensors_of(fold_scale(fold_temperature(run.load_model(), run.scores), recipe))
@@ -58,7 +55,7 @@ def as_checkpoint(run: Run) -> Checkpoint:
         }
     if use_for(recipe) == "body":
         tensors = {name.removeprefix(family.prefix): tensor for name, tensor in tensors.items()}
-    return Checkpoint(family, config_of(family, recipe, use_for(recipe), tokenizer), tensors)
+    return Checkpoint(family, config_of(family, recipe, use_for(recipe), tokenizer, run.scores), tensors)
 
 
 def to_huggingface(run: Run, out: Path) -> Path:

@@ -236,7 +236,8 @@ def _write_modernbert(recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
     }
     if graft is not None:
         theirs = {ours: name for name, ours in POOLER_ACTIVATIONS.items()}
-        config |= {"classifier_pooling": graft.pooling, "classifier_bias": graft.pooler_bias}
+        pooling = "mean" if recipe.task == "tokens" else graft.pooling  # which a head over tokens has no use for
+        config |= {"classifier_pooling": pooling, "classifier_bias": graft.pooler_bias}
         config |= {"classifier_activation": theirs[graft.pooler_activation], "classifier_dropout": graft.head_dropout}
     return config
 

@@ -1,10 +1,14 @@
 """Which family of checkpoints a model fits, and what stands in the way where it fits none."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from greffon.core.config import Recipe, Shape
+from greffon.core.config import Data, Recipe, Shape, Task
+from greffon.core.errors import UserError, setting
 from greffon.data.tokenizer import Tokenizer
-from greffon.runs.folding import can_fold_embedding_scale
+from greffon.runs.folding import can_fold_embedding_scale, mean_folds_into_norm
 from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA, Family, token_graft
 
 
@@ -44,17 +48,51 @@ def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer | None = None) 
         found.append("position_offset 0 (RoBERTa: 1 or more)")
     elif family is ROBERTA and tokenizer is not None and tokenizer.pad != shape.position_offset - 1:
         found.append(f"padding id {tokenizer.pad} (RoBERTa: {shape.position_offset - 1})")
-    if recipe.task == "pairs" and recipe.graft is not None and recipe.graft.pair_reading == "towers":
-        found.append("two texts, each on its own (none of the families reads so; --pair-reading cross)")
-    elif recipe.graft is not None:
-        for name, possible in (token_graft(family) if recipe.task == "tokens" else family.graft).items():
-            if (value := getattr(recipe.graft, name)) not in possible:
-                found.append(f"{name} {_told(value)} ({family.title}: {' or '.join(map(_told, possible))})")
+    if recipe.graft is not None:
+        for name, (value, possible) in graft_misfits(family, recipe).items():
+            found.append(f"{name} {_told(value)} ({family.title}: {' or '.join(map(_told, possible))})")
+        if recipe.score_scale and not recipe.graft.class_bias and not mean_folds_into_norm(recipe):
+            found.append(
+                f"scores around a mean of {recipe.score_scale[0]:g} ({family.title} has no bias to hold it; ONNX does)"
+            )
     if recipe.masking is not None and recipe.masking.next_sentence and family is not BERT:
         found.append("next-sentence prediction (BERT alone has it)")
     elif not family.serves(use_for(recipe)):
         found.append(f"objective {recipe.objective} ({family.title} has no such head)")
     return found
+
+
+def graft_misfits(family: Family, recipe: Recipe) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Return the settings of a grafted head that the family does not have, each with the values that it has."""
+    assert recipe.graft is not None
+    known = token_graft(family) if recipe.task == "tokens" else family.graft
+    own = {name: (getattr(recipe.graft, name), possible) for name, possible in known.items()}
+    return {name: (value, possible) for name, (value, possible) in own.items() if value not in possible}
+
+
+def head_form(recipe: Recipe, task: Task) -> dict[str, Any]:
+    """Return the settings of a head for a task on a run's body, as its family has it; none if it is of no family."""
+    body = _body_alone(recipe)
+    family = fitting_family(body)
+    return {} if misfits(family, body) else _form(token_graft(family) if task == "tokens" else family.graft)
+
+
+def _body_alone(recipe: Recipe) -> Recipe:
+    return replace(recipe, objective="body", masking=None, contrast=None, graft=None, data=Data())
+
+
+def _form(known: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Choose one value of each setting."""
+    return {name: _PREFERRED[name] if _PREFERRED.get(name) in values else values[0] for name, values in known.items()}
+
+
+_PREFERRED = {"pooling": "mean", "pooler_activation": "identity", "pooler_bias": True}
+"""What learns best of the heads that a family allows (the form in which a head can start as a probe)."""
+
+
+def reads_apart(recipe: Recipe) -> bool:
+    """Whether a head reads the two texts of a pair each on its own, as no exported model does."""
+    return recipe.task == "pairs" and recipe.graft is not None and recipe.graft.pair_reading == "towers"
 
 
 def _head_misfits(family: Family, shape: Shape) -> list[str]:
@@ -78,8 +116,35 @@ def _told(value: Any) -> str:
 
 def export_note(recipe: Recipe) -> str:
     """Say in one sentence that a model will not be exported to `transformers`, and why; empty if it will."""
+    if reads_apart(recipe):
+        return (
+            "This model cannot be exported: it reads the two texts of a pair each on its own, as no exported model "
+            "does; --pair-reading cross reads them as one."
+        )
     family = fitting_family(recipe)
     problems = misfits(family, recipe)
     if not problems:
         return ""
     return f"This model cannot be exported to transformers: it is no {family.title} ({'; '.join(problems)})."
+
+
+def remedy(family: Family, recipe: Recipe) -> str:
+    """Say how to make a model that fits a family: with which body, and with which settings of the head."""
+    misfit = recipe.graft is None or misfits(family, _body_alone(recipe))
+    offered = f"; a body of --preset {family.offered} fits" if misfit else ""
+    if recipe.graft is None or not (differing := graft_misfits(family, recipe)):
+        return offered
+    wanted = _form({name: possible for name, (_, possible) in differing.items()})
+    if recipe.graft.head_init == "probe":  # which is a form of its own
+        wanted["head_init"] = "random"
+    options = " ".join(setting(name, value) for name, value in wanted.items())
+    return f"{offered}; fine-tune with {options}"
+
+
+def refuse_apart(recipe: Recipe, where: Path) -> None:
+    """Raise a `UserError` for a head that reads the two texts of a pair each on its own."""
+    if reads_apart(recipe):
+        raise UserError(
+            f"{where} reads the two texts of a pair each on its own, as no exported model does; "
+            f"fine-tune with {setting('pair_reading', 'cross')} to export it"
+        )

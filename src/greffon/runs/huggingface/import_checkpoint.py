@@ -14,7 +14,16 @@ from greffon.nn.model import Model
 from greffon.runs.create import room_for
 from greffon.runs.huggingface.checkpoint import left_over, locate, read_config, read_tensors
 from greffon.runs.huggingface.companions import keep_companions
-from greffon.runs.huggingface.configs import family_of, graft_of, labels_of, masking_of, shape_of, task_of, use_of
+from greffon.runs.huggingface.configs import (
+    family_of,
+    graft_of,
+    labels_of,
+    masking_of,
+    shape_of,
+    task_of,
+    thresholds_of,
+    use_of,
+)
 from greffon.runs.huggingface.families import BERT
 from greffon.runs.huggingface.sentence_transformers import read_embedding
 from greffon.runs.huggingface.tensor_map import places_of, to_ours
@@ -59,6 +68,7 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
             "restore the files that belong together"
         )
     shape, task = shape_of(family, config, where), task_of(config, use)
+    classifies = OBJECTIVES[use] == "classify"
     named = str(checkpoint) if str(checkpoint).startswith("hf:") else path.resolve().name
     recipe = Recipe(
         objective=OBJECTIVES[use],
@@ -70,11 +80,12 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         tokenizer_digest=tokenizer.digest,
         body=family.body,
         masking=masking_of(use),
-        graft=graft_of(family, config, where, tokens=use == "tokens") if OBJECTIVES[use] == "classify" else None,
-        labels=labels_of(config, task, where) if OBJECTIVES[use] == "classify" else (),
+        graft=graft_of(family, config, where, task) if classifies else None,
+        labels=labels_of(config, use, where) if classifies else (),
         embedding=read_embedding(path, shape.context, lowercase=tokenizer.lowercase),
         imported=named,
     )
+    thresholds = thresholds_of(config, recipe.labels, where) if recipe.answer == "multilabel" else {}
     places = places_of(family.kind, recipe)
     found = to_ours(tensors, places, str(path))
     unused = left_over(tensors.keys() - {place.theirs for place in places}, path)
@@ -85,7 +96,7 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         tokenizer.save(run.path)
         fill(model, found, path)
         keep_companions(path, run)
-        run.save_model(model, {})
+        run.save_model(model, thresholds)
         run.mark_finished()
     tell(f"{named}: {family.title}, {sum(p.numel() for p in model.parameters()):,} parameters, as a {use} run")
     if unused:

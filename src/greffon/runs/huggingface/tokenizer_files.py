@@ -8,12 +8,13 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from greffon.core.config import BodyKind, Recipe
+from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.data.tokenizer import ROLES, Tokenizer
 from greffon.data.tokenizer_backends import HuggingFace
 from greffon.data.tokenizer_imported import Imported, Marian, imported, imported_marian
+from greffon.objectives.tasks.pairs import PairTexts
 from greffon.runs.huggingface.families import MARIAN, Family
 
 _THEIR_NAMES = {
@@ -211,34 +212,47 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, recipe: Recipe) -> None:
         settings |= {"tokenizer_class": "MarianTokenizer", **ends}
     else:
         content = json.loads(inner.serialised)
-        if inner is backend:  # one of ours: nothing stands around its texts yet
-            _place_specials(content, tokenizer, recipe.body, inner.pieces)
+        # In ours nothing stands around a text yet; theirs may part two texts otherwise, or count the space to a word.
+        if inner is backend or recipe.task in ("pairs", "tokens"):
+            _place_specials(content, tokenizer, recipe, inner.pieces)
+        if inner is backend:
+            _let_mask_take_space(content, tokenizer)
         write_json(folder / "tokenizer.json", content)
         settings |= {"tokenizer_class": "PreTrainedTokenizerFast"}
         settings |= {_THEIR_NAMES[role]: names[getattr(tokenizer, role)] for role in shown}
         if (unknown := content["model"].get("unk_token")) is not None:
             settings["unk_token"] = unknown
-        typed = recipe.shape.segments and not recipe.shape.position_offset  # RoBERTa's tokenizers number no segments
-        inputs = ["input_ids", "token_type_ids"] if typed else ["input_ids"]
+        inputs = ["input_ids", "token_type_ids"] if recipe.shape.numbers_texts else ["input_ids"]
         settings["model_input_names"] = [*inputs, "attention_mask"]
     write_json(folder / "tokenizer_config.json", settings)
 
 
-def _place_specials(content: dict[str, Any], tokenizer: Tokenizer, body: BodyKind, pieces: Mapping[str, int]) -> None:
-    """Add the special tokens around a text that our models expect."""
+def _place_specials(content: dict[str, Any], tokenizer: Tokenizer, recipe: Recipe, pieces: Mapping[str, int]) -> None:
+    """Put the special tokens around a text, and between two, where our models expect them."""
     names = {id: piece for piece, id in pieces.items()}
-    cls, sep, start, end = (names[id] for id in (tokenizer.cls, tokenizer.sep, tokenizer.start, tokenizer.end))
-    form = {
-        "encoder": (f"{cls} $A {sep}", f"{cls} $A {sep} $B:1 {sep}:1"),
-        "decoder": (f"{start} $A", f"{start} $A $B"),
-        "encoder-decoder": (f"$A {end}", f"$A {end} $B {end}"),
-    }[body]
+    if recipe.body == "encoder-decoder":
+        end = names[tokenizer.end]
+        single, pair = f"$A {end}", f"$A {end} $B {end}"
+    else:
+        texts = PairTexts(recipe, tokenizer)
+        before, between, after = ([names[id] for id in ids] for ids in (texts.before, texts.between, texts.after))
+        single = " ".join([*before, "$A", *after])
+        pair = " ".join([*before, "$A", *between, "$B:1", *(f"{name}:1" for name in after)])
+    processor: Any = _around(single, pair, pieces)
+    if "ByteLevel" in (pre := json.dumps(content.get("pre_tokenizer"))):  # a word begins after the space before it
+        prefix = '"add_prefix_space": true' in pre
+        trim = processors.ByteLevel(add_prefix_space=prefix, trim_offsets=True)
+        processor = processors.Sequence([trim, processor])
     trial = tokenizers.Tokenizer.from_str(json.dumps(content))
-    trial.post_processor = _around(*form, pieces)
+    trial.post_processor = processor
     content["post_processor"] = json.loads(trial.to_str())["post_processor"]
+
+
+def _let_mask_take_space(content: dict[str, Any], tokenizer: Tokenizer) -> None:
+    """Let a mask carry the space before it, as a word does."""
     for token in content["added_tokens"]:
         if token["id"] == tokenizer.mask:
-            token["lstrip"] = True  # a mask carries the space before it, as a word does
+            token["lstrip"] = True
 
 
 def _around(single: str, pair: str, pieces: Mapping[str, int]) -> processors.TemplateProcessing:
