@@ -7,8 +7,10 @@ import pytest
 import torch
 
 import greffon
+from greffon.cli.outcome import outcome
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
+from greffon.objectives.corpus import held_out_documents
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
 
@@ -96,9 +98,25 @@ def test_a_file_is_scored(run: Run, text: Path) -> None:
 
 def test_short_texts_are_warned_about_and_trained_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("".join(f"mot {i} ou {i}\n" for i in range(60)), encoding="utf-8")
-    with pytest.warns(UserWarning, match="most texts are too short"):
+    with pytest.warns(UserWarning, match="most texts are too short") as told:
         made = greffon.pretrain([tmp_path / "short.txt"], out=tmp_path / "run", steps=2, **TINY)
+    assert any("only 0 pairs of different spans held out" in str(each.message) for each in told)
     assert made.finished
+    assert "accuracy" not in made.scores
+    assert "nats a view" in outcome(made)
+    with pytest.raises(UserError, match="every text has fewer than 16 tokens"):
+        greffon.evaluate(made, tmp_path / "short.txt")
+
+
+def test_texts_that_lose_a_few_tokens_are_short_all_the_same(tmp_path: Path) -> None:
+    # 15 tokens, of which each view keeps ten or so: above the shortest span, and yet the views are copies.
+    random = generator(0, "fifteen")
+    lines = [" ".join(random.choice([*"abcdefgh"], 15)) for _ in range(60)]
+    (tmp_path / "short.txt").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.warns(UserWarning, match="only its words are predicted, not contrasted"):
+        made = greffon.pretrain([tmp_path / "short.txt"], out=tmp_path / "run", steps=2, **{**TINY, "vocab_size": 270})
+    assert {len(ids) for ids in made.tokenizer.encode_many(lines)} == {15}
+    assert [entry["contrast_loss"] for entry in made.metrics() if "contrast_loss" in entry] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +132,24 @@ def test_what_cannot_be_is_refused(given: dict, said: str, text: Path, tmp_path:
     with pytest.raises(UserError, match=said):
         greffon.pretrain([text], out=tmp_path / "run", steps=1, **{**TINY, **given})
     assert not (tmp_path / "run").exists()
+
+
+def test_documents_that_score_nothing_are_not_held_out(text: Path, tmp_path: Path) -> None:
+    lines = text.read_text(encoding="utf-8").splitlines()[:3] + ["a"] * 97
+    (tmp_path / "mixed.txt").write_text("\n".join(lines), encoding="utf-8")
+    made = greffon.pretrain([tmp_path / "mixed.txt"], out=tmp_path / "run", steps=1, **TINY)
+    (held,) = held_out_documents(made.recipe, made.tokenizer)
+    assert made.tokenizer.decode(held[1:-1]) in lines[:3]
+    (tmp_path / "one.txt").write_text("\n".join(lines[2:]), encoding="utf-8")
+    with pytest.raises(UserError, match="a single document of two tokens or more"):
+        greffon.pretrain([tmp_path / "one.txt"], out=tmp_path / "other", steps=1, **TINY)
+
+
+def test_equal_documents_are_refused(text: Path, tmp_path: Path) -> None:
+    line = text.read_text(encoding="utf-8").splitlines()[0]
+    (tmp_path / "equal.txt").write_text("\n".join([line] * 40), encoding="utf-8")
+    with pytest.raises(UserError, match="no two documents to train on are different"):
+        greffon.pretrain([tmp_path / "equal.txt"], out=tmp_path / "run", steps=1, **TINY)
 
 
 def test_a_corpus_without_two_views_is_refused(tmp_path: Path) -> None:
