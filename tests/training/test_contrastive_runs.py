@@ -9,10 +9,13 @@ import torch
 import greffon
 from greffon.cli.outcome import outcome
 from greffon.core.errors import UserError
+from greffon.core.presets import PRESETS
 from greffon.core.rng import generator
+from greffon.data.splits import load_splits
 from greffon.objectives.corpus import held_out_documents
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
+from greffon.training.finetune import graft_recipe, labelled_data, prepare
 
 TINY = {
     "objective": "contrastive", "layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 32,
@@ -87,6 +90,20 @@ def test_a_graft_reads_the_mean(run: Run, text: Path, tmp_path: Path) -> None:
     for name, tensor in weights(run).items():
         if name.startswith("body.embedding"):
             assert tensor.shape == weights(made)[name].shape
+
+
+def test_adapting_goes_on_with_the_settings_of_contrast(run: Run, text: Path, tmp_path: Path) -> None:
+    lines = text.read_text(encoding="utf-8").splitlines()[:12]
+    (tmp_path / "train.csv").write_text("text,label\n" + "\n".join(f"{x},{'ab'[i % 2]}" for i, x in enumerate(lines)))
+    labelled = labelled_data(tmp_path / "train.csv", None, None, "text", "label")
+    recipe = graft_recipe(run, labelled, load_splits(labelled), epochs=1, seed=0, settings={})
+    prepare(run, recipe, tmp_path / "graft", adapt=True)
+    adapted, preset = Run.open(tmp_path / "graft" / "adapted").recipe.training, PRESETS[run.recipe.preset]()
+    for name in ("batch_size", "optimizer", "learning_rate", "muon_learning_rate"):
+        assert getattr(adapted, name) == getattr(preset.contrastive, name), name
+    for name in ("steps", "patience", "warmup_steps"):
+        assert getattr(adapted, name) == getattr(preset.adaptation, name), name
+    assert preset.contrastive.batch_size != preset.adaptation.batch_size
 
 
 def test_a_file_is_scored(run: Run, text: Path) -> None:
