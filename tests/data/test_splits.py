@@ -2,6 +2,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from greffon.core.config import Data
 from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled
-from greffon.data.splits import draw, load_draw, load_pool, load_splits, stratified
+from greffon.data.splits import draw, folds, load_draw, load_pool, load_splits, stratified
 
 examples = st.lists(st.sampled_from("aabbbc"), min_size=1, max_size=60).map(
     lambda labels: [Labelled(f"t{i}", label, i + 2) for i, label in enumerate(labels)]
@@ -31,6 +32,44 @@ def test_copies_of_a_text_are_never_parted(drawn: list[tuple[str, int]]) -> None
     kept, held = stratified(texts, 0.2, "valid")
     assert not {e.text.lower().replace("  ", " ") for e in kept} & {e.text.lower().replace("  ", " ") for e in held}
     assert len(kept) + len(held) == len(texts)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=40))
+def test_no_class_loses_its_last_text_to_the_held_out_part(drawn: list[tuple[str, int]]) -> None:
+    texts = [Labelled(f"t{i}", label, n) for n, (label, i) in enumerate(drawn)]
+    kept, _ = stratified(texts, 0.5, "valid")
+    assert {e.label for e in kept} == {e.label for e in texts}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=40))
+def test_every_class_is_in_training_for_every_fold(drawn: list[tuple[int, int]]) -> None:
+    labels, groups = np.array(drawn).T
+    fold = folds(labels, groups)
+    for number in range(5):
+        assert set(labels[fold != number]) == set(labels)
+    for group in set(groups):
+        assert len({*fold[groups == group]}) == 1
+
+
+def test_classes_of_two_texts_leave_a_plain_fifth_for_validation(tmp_path: Path) -> None:
+    file = tmp_path / "train.csv"
+    file.write_text("text,label\n" + "".join(f"{c} {i},c{c}\n" for c in range(18) for i in range(2)))
+    splits = load_splits(Data(train=(str(file),)))
+    assert (len(splits.train), len(splits.valid)) == (29, 7)
+    assert {e.label for e in splits.train} == {f"c{c}" for c in range(18)}
+    with pytest.raises(UserError, match=r"36 labelled texts are too few .* give a file with --test"):
+        load_pool(Data(train=(str(file),), hold_out_test=True))
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [(["same text,a", "Same  text,b"] * 6, "all texts are equal"), (["x,a", "y,a"], "a classifier needs two")],
+)
+def test_what_cannot_be_divided_is_named(rows: list[str], reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "train.csv"
+    file.write_text("\n".join(["text,label", *rows]))
+    with pytest.raises(UserError, match=reason):
+        load_splits(Data(train=(str(file),), hold_out_test=True))
 
 
 @given(examples, st.integers(1, 60), st.integers(0, 3))

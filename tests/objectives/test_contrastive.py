@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from greffon.core.config import Shape
 from greffon.core.rng import generator
 from greffon.data.spans import Views
+from greffon.inference.scoring import held_out_contrast
 from greffon.nn.body import Encoder
 from greffon.nn.heads import ContrastHead
 from greffon.nn.model import Model
@@ -92,7 +93,19 @@ def test_cached_gradients_equal_those_of_one_batch() -> None:
 
 def test_partners_that_are_nearest_are_counted() -> None:
     vectors = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [-1.0, 0.0]])
-    assert OBJECTIVE.found(F.normalize(vectors, dim=-1)) == 3
+    assert OBJECTIVE.found(F.normalize(vectors, dim=-1), torch.tensor([0, 0, 1, 1])) == 3
+
+
+def test_copies_are_not_counted_as_found() -> None:
+    vectors = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.0, 1.0]]), dim=-1)
+    assert OBJECTIVE.found(vectors, torch.tensor([0, 0, IGNORE, IGNORE])) == 2
+    assert OBJECTIVE.found(vectors, torch.full((4,), IGNORE)) == 0
+    copies = Views(np.array([5, 6, 9]), np.array([6, 9]), copies=True)
+    batches = [OBJECTIVE.batch([copies, *some], generator(0, "test")) for some in ([], rows(2))]
+    assert set(held_out_contrast(model(), OBJECTIVE, batches[:1])) == {"loss", "contrast_loss", "words_loss"}
+    net = model()
+    found = OBJECTIVE.found(OBJECTIVE.vectors(net, batches[1]), batches[1].targets)
+    assert held_out_contrast(net, OBJECTIVE, batches)["accuracy"] == found / 4
 
 
 def test_a_view_predicts_the_words_of_its_partner() -> None:

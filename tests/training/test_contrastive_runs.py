@@ -7,10 +7,15 @@ import pytest
 import torch
 
 import greffon
+from greffon.cli.outcome import outcome
 from greffon.core.errors import UserError
+from greffon.core.presets import PRESETS
 from greffon.core.rng import generator
+from greffon.data.splits import load_splits
+from greffon.objectives.corpus import held_out_documents
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
+from greffon.training.finetune import graft_recipe, labelled_data, prepare
 
 TINY = {
     "objective": "contrastive", "layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 32,
@@ -87,6 +92,20 @@ def test_a_graft_reads_the_mean(run: Run, text: Path, tmp_path: Path) -> None:
             assert tensor.shape == weights(made)[name].shape
 
 
+def test_adapting_goes_on_with_the_settings_of_contrast(run: Run, text: Path, tmp_path: Path) -> None:
+    lines = text.read_text(encoding="utf-8").splitlines()[:12]
+    (tmp_path / "train.csv").write_text("text,label\n" + "\n".join(f"{x},{'ab'[i % 2]}" for i, x in enumerate(lines)))
+    labelled = labelled_data(tmp_path / "train.csv", None, None, "text", "label")
+    recipe = graft_recipe(run, labelled, load_splits(labelled), epochs=1, seed=0, settings={})
+    prepare(run, recipe, tmp_path / "graft", adapt=True)
+    adapted, preset = Run.open(tmp_path / "graft" / "adapted").recipe.training, PRESETS[run.recipe.preset]()
+    for name in ("batch_size", "optimizer", "learning_rate", "muon_learning_rate"):
+        assert getattr(adapted, name) == getattr(preset.contrastive, name), name
+    for name in ("steps", "patience", "warmup_steps"):
+        assert getattr(adapted, name) == getattr(preset.adaptation, name), name
+    assert preset.contrastive.batch_size != preset.adaptation.batch_size
+
+
 def test_a_file_is_scored(run: Run, text: Path) -> None:
     scores = greffon.evaluate(run, text)
     assert scores.n == 480
@@ -96,9 +115,25 @@ def test_a_file_is_scored(run: Run, text: Path) -> None:
 
 def test_short_texts_are_warned_about_and_trained_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("".join(f"mot {i} ou {i}\n" for i in range(60)), encoding="utf-8")
-    with pytest.warns(UserWarning, match="most texts are too short"):
+    with pytest.warns(UserWarning, match="most texts are too short") as told:
         made = greffon.pretrain([tmp_path / "short.txt"], out=tmp_path / "run", steps=2, **TINY)
+    assert any("only 0 pairs of different spans held out" in str(each.message) for each in told)
     assert made.finished
+    assert "accuracy" not in made.scores
+    assert "nats a view" in outcome(made)
+    with pytest.raises(UserError, match="every text has fewer than 16 tokens"):
+        greffon.evaluate(made, tmp_path / "short.txt")
+
+
+def test_texts_that_lose_a_few_tokens_are_short_all_the_same(tmp_path: Path) -> None:
+    # 15 tokens, of which each view keeps ten or so: above the shortest span, and yet the views are copies.
+    random = generator(0, "fifteen")
+    lines = [" ".join(random.choice([*"abcdefgh"], 15)) for _ in range(60)]
+    (tmp_path / "short.txt").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.warns(UserWarning, match="only its words are predicted, not contrasted"):
+        made = greffon.pretrain([tmp_path / "short.txt"], out=tmp_path / "run", steps=2, **{**TINY, "vocab_size": 270})
+    assert {len(ids) for ids in made.tokenizer.encode_many(lines)} == {15}
+    assert [entry["contrast_loss"] for entry in made.metrics() if "contrast_loss" in entry] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +149,24 @@ def test_what_cannot_be_is_refused(given: dict, said: str, text: Path, tmp_path:
     with pytest.raises(UserError, match=said):
         greffon.pretrain([text], out=tmp_path / "run", steps=1, **{**TINY, **given})
     assert not (tmp_path / "run").exists()
+
+
+def test_documents_that_score_nothing_are_not_held_out(text: Path, tmp_path: Path) -> None:
+    lines = text.read_text(encoding="utf-8").splitlines()[:3] + ["a"] * 97
+    (tmp_path / "mixed.txt").write_text("\n".join(lines), encoding="utf-8")
+    made = greffon.pretrain([tmp_path / "mixed.txt"], out=tmp_path / "run", steps=1, **TINY)
+    (held,) = held_out_documents(made.recipe, made.tokenizer)
+    assert made.tokenizer.decode(held[1:-1]) in lines[:3]
+    (tmp_path / "one.txt").write_text("\n".join(lines[2:]), encoding="utf-8")
+    with pytest.raises(UserError, match="a single document of two tokens or more"):
+        greffon.pretrain([tmp_path / "one.txt"], out=tmp_path / "other", steps=1, **TINY)
+
+
+def test_equal_documents_are_refused(text: Path, tmp_path: Path) -> None:
+    line = text.read_text(encoding="utf-8").splitlines()[0]
+    (tmp_path / "equal.txt").write_text("\n".join([line] * 40), encoding="utf-8")
+    with pytest.raises(UserError, match="no two documents to train on are different"):
+        greffon.pretrain([tmp_path / "equal.txt"], out=tmp_path / "run", steps=1, **TINY)
 
 
 def test_a_corpus_without_two_views_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import TinyRuns
+from tiny import SHAPE, TinyRuns
 
 import greffon
 from greffon.cli.outcome import outcome
@@ -44,6 +45,36 @@ def table(path: Path, count: int, classes: int = 2, first: int = 0) -> Path:
 def recipe_of(source: Run, train: Path, valid: Path | None = None, **settings: object):
     data = Data(train=(str(train),), valid=() if valid is None else (str(valid),), selection="folds")
     return graft_recipe(source, data, load_splits(data), epochs=2, seed=0, settings=settings)
+
+
+@pytest.mark.parametrize(("task", "label"), [("multilabel", "a|b"), ("regression", "3"), ("tokens", "")])
+def test_a_probe_that_a_task_has_not_is_refused(tiny: TinyRuns, tmp_path: Path, task: str, label: str) -> None:
+    column = {"multilabel": "labels", "regression": "score"}.get(task)
+    lines = (
+        [f"text,{column}", *(f"le chat {i},{label}" for i in range(9))] if column else ["le O", "chat B-PET", ""] * 9
+    )
+    train = tmp_path / ("train.csv" if column else "train.conll")
+    train.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(UserError, match=f"head_init.*probe has no effect here: .* for {task}"):
+        greffon.finetune(tiny.causal, train=train, out=tmp_path / "run", task=task, head_init="probe", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_for_a_better_body_can_be_pasted(
+    tiny: TinyRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("my novels.csv", "letters.csv"):
+        lines = [line.replace(",", "") for line in tiny.text.read_text(encoding="utf-8").splitlines()]
+        (tmp_path / name).write_text("\n".join(["body", *lines]), encoding="utf-8")
+    texts = [tmp_path / "my novels.csv", tmp_path / "letters.csv"]
+    how = {**SHAPE, "tokenizer": tiny.causal.path, "batch_size": 4, "steps": 1, "quiet": True}
+    body = greffon.pretrain(texts, out=tmp_path / "body", mix=(2, 1), text_column="body", **how)
+    greffon.finetune(body, train=table(tmp_path / "t.csv", 8), out=tmp_path / "run", epochs=1)
+    told = capsys.readouterr().err.split("than this causal one: ")[1].splitlines()[0]
+    assert shlex.split(told) == [
+        "greffon", "pretrain", *map(str, texts), "--objective", "contrastive", "--mix", "2", "1",
+        "--text-column", "body", "--out", "RUN",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked"])

@@ -94,10 +94,19 @@ _TRAININGS = {
     "small": {name: value for name, value in vars(_SMALL.training).items() if name != "batch_size"},
     "contrastive": dict(vars(_COMPACT.contrastive).items() - vars(_COMPACT.training).items()),
 }
-_FINETUNING = {
-    "compact": {name: value for name, value in vars(_COMPACT.finetuning).items() if name != "evaluate_every"}
-}
-_GRAFT = {"compact": {name: value for name, value in vars(_COMPACT.graft).items() if name != "pooling"}}
+_OF_RANDOM_HEADS = ("learning_rate", "pooler_activation", "pooler_norm")
+"""Settings with another default for a head that starts as the probe; the help text of --head-init tells of it."""
+
+
+def _by_head(values: Mapping[str, Any], *unsaid: str) -> dict[str, dict[str, Any]]:
+    """Divide the values of `compact` for a class head into those of any head and those of a random one."""
+    told = {name: value for name, value in values.items() if name not in unsaid}
+    random = {name: told.pop(name) for name in _OF_RANDOM_HEADS if name in told}
+    return {"compact": told, "a random head of compact": random}
+
+
+_FINETUNING = _by_head(vars(_COMPACT.finetuning), "evaluate_every")
+_GRAFT = _by_head(vars(_COMPACT.graft), "pooling", "head_init")
 _GRAFT_SHAPE = {"compact": {"dropout": _COMPACT.finetuning_dropout}}
 _FIXED = dict.fromkeys(
     [f.name for f in dataclasses.fields(Shape) if f.name not in FREE],

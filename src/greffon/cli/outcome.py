@@ -16,6 +16,8 @@ def outcome(run: Run, epochs: int = 0) -> str:
     if metric in best:
         told = f"{_kind(best.get('cross_validated'))} {_measured(metric, best[metric])}"
         told += f", test {_measured(metric, best[f'test_{metric}'])}" if f"test_{metric}" in best else ""
+    elif run.recipe.objective == "contrastive":  # of copies alone, none of which is told from others
+        told = f"held-out loss {best['loss']:.3f} nats a view"
     else:
         told = f"held-out loss {best['loss']:.3f} nats {a_token(run)}, {best['bits_per_byte']:.3f} bits per byte"
         told += f", pairs {best['pair_accuracy']:.1%} right" if "pair_accuracy" in best else ""

@@ -40,7 +40,7 @@ from greffon.comparison.label_curve import CurveTask, make_curve, make_tables, s
 from greffon.comparison.names import MAJORITY, TFIDF, ensemble_name, frozen_name, is_scratch
 from greffon.comparison.report import report
 from greffon.comparison.results import DataSummary, Results, Settings, Tuning
-from greffon.comparison.seen import in_pretraining, share_read
+from greffon.comparison.seen import in_pretraining, share_embedded, share_read
 from greffon.comparison.study import Plan, Question, Study, make_study
 from greffon.comparison.text_table import TextTable
 from greffon.comparison.tuning import classical_tuning, strengths
@@ -243,13 +243,16 @@ def _data(study: Study, arms: Sequence[Arm], shared: int) -> DataSummary:
     splits = study.splits
     test = [example.text for example in splits.test]
     recipes = {arm.name: arm.run.recipe for arm in arms}
+    read = {name: share_read(run, recipes[name], test) for name, run in study.bodies.items()}
+    how = study.plan.settings.get("long_texts", "windows")
+    read |= {frozen_name(name): share_embedded(run, test, how) for name, run in study.sources.items()}
     return DataSummary(
         train=len(splits.train),
         valid=len(splits.valid),
         test=len(splits.test),
         train_test_overlap=shared,
         pretraining_overlap={name: in_pretraining(run, test) for name, run in study.sources.items()},
-        tokens_read={name: share_read(run, recipes[name], test) for name, run in study.bodies.items()},
+        tokens_read=read,
         findings=study.findings,
         files=study.files,
     )

@@ -8,9 +8,6 @@ from greffon.comparison.names import TFIDF, TFIDF_TITLE, shown
 from greffon.comparison.phrases import evidence, outcome, percent, points
 from greffon.comparison.results import Difference, Results, TrainSize
 
-ALL_READ = 0.995
-"""From this share of the tokens on, an arm counts as reading the whole texts."""
-
 
 def curve_sentences(results: Results) -> list[str]:
     """Return the sentences about the label curve; none without one."""
@@ -93,13 +90,6 @@ def _caveats(results: Results) -> list[str]:
     draws = min(len(arm.by_draw) for entry in results.train_sizes for arm in entry.arms.values())
     if draws == 1:
         said.append("With a single draw of labels, the intervals cannot tell how much another draw would change.")
-    less = {name: share for name, share in results.data.tokens_read.items() if share < ALL_READ}
-    if less:
-        names = ", ".join(f"{name} {percent(share)}" for name, share in less.items())
-        said.append(
-            f"TF-IDF reads the whole test texts, and these arms only so much of their tokens: {names} "
-            "(`--long-texts windows` reads all)."
-        )
     return said
 
 

@@ -3,7 +3,7 @@
 from greffon.comparison.results import Difference
 
 SMALL = 0.05
-"""A p below this beside an interval that includes zero needs an explanation."""
+"""A p below this beside an interval that includes zero needs an explanation, and so does the opposite."""
 
 
 def outcome(difference: Difference) -> str:
@@ -49,5 +49,8 @@ def evidence(entry: Difference) -> str:
     """Write interval and p of a difference."""
     low, high = entry.interval
     said = f"95 % interval {points(low)} to {points(high)}, p = {p_value(entry.p)}"
-    # The interval resamples seeds and texts, the permutation test texts alone, so that they may disagree.
-    return f"{said} for these seeds alone" if outcome(entry) == "even" and entry.p < SMALL else said
+    # The interval resamples seeds and texts, the permutation test flips texts alone, so that they may disagree; of the
+    # two, the permutation test is the one that can be trusted with few texts.
+    if outcome(entry) == "even":
+        return f"{said} for these seeds alone" if entry.p < SMALL else said
+    return said if entry.p < SMALL else f"{said}, so that more test texts are needed to be sure"

@@ -1,9 +1,10 @@
 """What the bodies have seen of the test texts: in pretraining, and of each text when it is classified."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from greffon.core.config import Recipe
+from greffon.core.config import LongTexts, Recipe
 from greffon.core.errors import UserError
 from greffon.data.corpora import documents, find_files, normal
 from greffon.objectives.labelled_texts import LabelledTexts
@@ -44,7 +45,18 @@ def lineage(run: Run) -> list[Run]:
 
 def share_read(run: Run, recipe: Recipe, texts: Sequence[str]) -> float:
     """Return the share of the tokens of texts that a classifier with the body of a run reads."""
-    prepared = LabelledTexts(recipe, run.tokenizer)
+    return _share(LabelledTexts(recipe, run.tokenizer), run, texts)
+
+
+def share_embedded(run: Run, texts: Sequence[str], long_texts: LongTexts) -> float:
+    """Return the share of the tokens of texts that are in the vectors of a body before any fine-tuning."""
+    recipe = run.recipe
+    if recipe.embedding is not None:
+        recipe = replace(recipe, shape=replace(recipe.shape, context=recipe.embedding.max_length))
+    return _share(LabelledTexts(recipe, run.tokenizer, long_texts), run, texts)
+
+
+def _share(prepared: LabelledTexts, run: Run, texts: Sequence[str]) -> float:
     if prepared.windows:
         return 1.0
     lengths = [len(ids) for ids in run.tokenizer.encode_many(list(texts))]

@@ -10,6 +10,9 @@ from greffon.comparison.names import MAJORITY, TFIDF, TFIDF_TITLE, shown
 from greffon.comparison.phrases import evidence, outcome, percent, points
 from greffon.comparison.results import Difference, Results
 
+ALL_READ = 0.995
+"""From this share of the tokens on, an arm counts as reading the whole texts."""
+
 
 def verdict(results: Results) -> str:
     """Return the verdict as one text."""
@@ -197,6 +200,13 @@ def _caveats(results: Results) -> list[str]:
         epochs = results.arms[name].chosen_epoch
         if untrained := epochs.count(0):
             said.append(f"No epoch of {name} was better than none with {untrained} of {len(epochs)} seeds.")
+    less = {name: share for name, share in results.data.tokens_read.items() if share < ALL_READ}
+    if less:
+        counts = ", ".join(f"{name} {percent(share)}" for name, share in less.items())
+        said.append(
+            f"TF-IDF reads the whole test texts, and these arms only so much of their tokens: {counts} "
+            "(`--long-texts windows` reads all)."
+        )
     known = {name: count for name, count in results.data.pretraining_overlap.items() if count}
     if known:
         counts = ", ".join(f"{name} {count:,}" for name, count in known.items())

@@ -20,6 +20,7 @@ import numpy as np
 from greffon.core.errors import UserError
 from greffon.core.rng import derive, generator, shuffled
 from greffon.data.batching import Stream
+from greffon.data.token_store import TokenStore
 
 SHORTEST = 8
 """Tokens below which half a document says too little: the whole is then read twice."""
@@ -48,14 +49,7 @@ class Spans:
         ends = stream.starts + np.diff(stream.before)
         pieces = zip(np.searchsorted(offsets, stream.starts), np.searchsorted(offsets, ends), strict=True)
         documents = np.concatenate([np.arange(first, last) for first, last in pieces])
-        sizes = offsets[documents + 1] - offsets[documents] - 2  # without start and end
-        self.documents = documents[sizes >= 2]
-        self.short = int((sizes[sizes >= 2] < 2 * SHORTEST).sum())
-        if not len(self.documents):
-            raise UserError(
-                "no document has two tokens or more, so none gives two views to contrast; "
-                "give longer texts, one on each line, or choose --objective masked"
-            )
+        self.documents = with_two_views(stream.store, documents)
 
     @property
     def count(self) -> int:
@@ -86,6 +80,19 @@ class Spans:
     def _views(self, document: int, row: int) -> Views:
         tokens = self.store.document(document)[1:-1]
         return two_views(tokens, self.length, generator(self.seed, "views", row))
+
+
+def with_two_views(store: TokenStore, documents: np.ndarray) -> np.ndarray:
+    """Keep those of the documents, by their numbers, that are long enough for two views; one at least must be."""
+    offsets = np.asarray(store.offsets)
+    sizes = offsets[documents + 1] - offsets[documents] - 2  # without start and end
+    kept: np.ndarray = documents[sizes >= 2]
+    if not len(kept):
+        raise UserError(
+            "no document has two tokens or more, so none gives two views to contrast; "
+            "give longer texts, one on each line, or choose --objective masked"
+        )
+    return kept
 
 
 def two_views(tokens: np.ndarray, length: int, random: np.random.Generator) -> Views:

@@ -1,5 +1,6 @@
 """Labelled texts, split into training, validation and test."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +81,16 @@ def _read(files: Sequence[str], data: Data) -> list[Labelled]:
 
 def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labelled], list[Labelled]]:
     kept, held = stratified(train, SHARE, name, data.task)
+    if not held and name == "valid":
+        kept, held = _plain(train, SHARE, name, data.task)
     if not held:
+        where = ", ".join(data.train)
+        if len({normal(example.whole) for example in train}) == 1:
+            raise UserError(f"{where}: all texts are equal, so nothing can be learnt from them; give different ones")
         if data.task == "classes" and len(classes := {example.label for example in train}) == 1:
-            raise UserError(
-                f"{', '.join(data.train)}: every text has the label {classes.pop()!r}; a classifier needs two classes"
-            )
+            raise UserError(f"{where}: every text has the label {classes.pop()!r}; a classifier needs two classes")
         raise UserError(
-            f"{', '.join(data.train)}: {len(train)} labelled texts are too few to hold a fifth of each class out; "
+            f"{where}: {len(train)} labelled texts are too few to hold a fifth of each class out; "
             f"give a file with --{name}, or more texts"
         )
     return kept, held
@@ -97,22 +101,41 @@ def stratified(
 ) -> tuple[list[Labelled], list[Labelled]]:
     """Hold out a share of each class, or of each group of another task; both parts keep the order of the file.
 
-    All copies of a text are in the same part: otherwise a held-out text would be known from training.
+    All copies of a text are in the same part: otherwise a held-out text would be known from training. Each class keeps
+    a text to train on.
     """
+    members = _by_stratum(examples, name, task)
+    return _part(examples, [(those, round(share * len(those))) for those in members], task)
+
+
+def _plain(examples: Sequence[Labelled], share: float, name: str, task: Task) -> tuple[list[Labelled], list[Labelled]]:
+    """Hold out a share of all texts at random, as far as each class keeps one: for classes of one or two texts."""
+    members = generator(0, name).permutation(len(examples)).tolist()
+    return _part(examples, [(members, max(1, round(share * len(members))))], task)
+
+
+def _part(
+    examples: Sequence[Labelled], wanted: Sequence[tuple[Sequence[int], int]], task: Task
+) -> tuple[list[Labelled], list[Labelled]]:
+    """Hold out so many of each list of texts, by their indices, with all copies; a class keeps at least one text."""
     copies: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
         copies.setdefault(normal(example.whole), []).append(i)
-    chosen: set[int] = set()
-    for members in _by_stratum(examples, name, task):
-        texts = list(dict.fromkeys(normal(examples[i].whole) for i in members))
-        wanted = round(share * len(members))
-        for text in texts[:-1]:  # one is left to train on, however often it stands there
-            if wanted <= 0:
+    strata = FORMS[task].strata(examples)
+    left = Counter(stratum for those in copies.values() for stratum in {strata[i] for i in those})
+    chosen: set[str] = set()
+    for members, number in wanted:
+        for text in dict.fromkeys(normal(examples[i].whole) for i in members):
+            if number <= 0:
                 break
-            chosen.update(copies[text])
-            wanted -= len(copies[text])
-    kept = [example for i, example in enumerate(examples) if i not in chosen]
-    return kept, [example for i, example in enumerate(examples) if i in chosen]
+            own = {strata[i] for i in copies[text]}
+            if text not in chosen and min(left[stratum] for stratum in own) > 1:
+                chosen.add(text)
+                left.subtract(own)
+            number -= len(copies[text]) * (text in chosen)
+    held = {i for text in chosen for i in copies[text]}
+    kept = [example for i, example in enumerate(examples) if i not in held]
+    return kept, [example for i, example in enumerate(examples) if i in held]
 
 
 def draw(examples: Sequence[Labelled], size: int, number: int = 0, task: Task = "classes") -> list[Labelled]:
@@ -168,6 +191,10 @@ def folds(
         for group in generator(seed, "folds", int(label)).permutation(members):
             fold[own == group] = turn % count
             turn += 1
+    for label in np.unique(wanted):  # a class whose texts are copies of another's may have been dealt to one fold
+        places = fold[wanted == label]
+        if places[0] >= 0 and (places == places[0]).all():
+            fold[own == own[wanted == label][0]] = -1
     return fold
 
 

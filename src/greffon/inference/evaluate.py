@@ -14,6 +14,7 @@ from greffon.core.rng import generator
 from greffon.data.batching import Stream, Windows
 from greffon.data.corpora import Labelled, column_pairs, line_pairs, reason_without_columns
 from greffon.data.lint import overlap
+from greffon.data.spans import SHORTEST
 from greffon.data.splits import load_splits
 from greffon.data.tasks import read_examples
 from greffon.data.token_store import open_store
@@ -23,7 +24,7 @@ from greffon.inference.classify import outputs, own_columns, unknown_labels
 from greffon.inference.loading import load
 from greffon.inference.measures import measure_of
 from greffon.inference.metrics import wilson_interval
-from greffon.inference.scoring import batch_losses, held_out_contrast, loss_interval, mean_losses
+from greffon.inference.scoring import batch_losses, contrasted_views, held_out_contrast, loss_interval, mean_losses
 from greffon.inference.tasks.base import TaskScores
 from greffon.inference.tasks.classes import ClassScores
 from greffon.inference.tasks.multilabel import LabelScores
@@ -69,11 +70,11 @@ class ContrastScores(JsonResult):
     loss: float
     """Mean loss of a view, in nats; it depends on the number of views in a batch."""
     accuracy: float
-    """Fraction of views whose partner is the nearest of all others in its batch."""
+    """Fraction of views whose partner is the nearest of all others in its batch; copies of one text do not count."""
     interval: tuple[float, float]
     """95 % interval of the accuracy."""
     n: int
-    """Number of views."""
+    """Number of views that are told from others: two for each text that is long enough for two different spans."""
 
 
 Scores = (
@@ -221,7 +222,13 @@ def _evaluate_contrast(run: Run, file: str | Path, text_column: str) -> Contrast
     cut, rows = task.cut(windows, windows), run.recipe.training.batch_size
     numbers = range(0, cut.count, rows)
     batches = [task.batch(cut.natural(n, rows), generator(0, "held out", n)) for n in numbers]
-    found, n = held_out_contrast(load(run), task.objective, batches), 2 * cut.count
+    n = contrasted_views(batches)
+    if not n:
+        raise UserError(
+            f"{file}: every text has fewer than {2 * SHORTEST} tokens, so none gives two different spans to match; "
+            "evaluate on longer texts"
+        )
+    found = held_out_contrast(load(run), task.objective, batches)
     interval = wilson_interval(round(found["accuracy"] * n), n)
     return ContrastScores(found["loss"], found["accuracy"], interval, n)
 

@@ -12,7 +12,7 @@ from greffon.data.tokenizer import Tokenizer
 from greffon.inference.beam import Search, Vocabulary, search_all
 from greffon.inference.bleu import bleu
 from greffon.nn.model import Model
-from greffon.objectives.batch import AuxiliaryLoss, Batch
+from greffon.objectives.batch import IGNORE, AuxiliaryLoss, Batch
 from greffon.objectives.contrastive import NAMES, Contrastive
 from greffon.objectives.protocol import Objective
 
@@ -31,19 +31,28 @@ class BatchLoss:
 
 @torch.no_grad()
 def held_out_contrast(model: Model, objective: Contrastive, batches: Sequence[Batch]) -> dict[str, float]:
-    """Return the mean losses of a view, their sum, and the share of views whose partner is the nearest of its batch."""
+    """Return the mean losses of a view, their sum, and the share of contrasted views whose partner is the nearest.
+
+    Copies of one text are not contrasted: where all views are such, there is no such share.
+    """
     device = next(model.parameters()).device
     model.eval()
     contrast, words, found, count = 0.0, 0.0, 0, 0
+    contrasted = contrasted_views(batches)
     for batch in batches:
         moved = batch.to(device)
         pooled = objective.pooled(model, moved)
         vectors = objective.project(model, pooled)
         contrast += objective.losses(vectors, moved.targets).sum().item()
         words += objective.word_losses(model, pooled, moved).sum().item()
-        found, count = found + objective.found(vectors), count + batch.count
+        found, count = found + objective.found(vectors, moved.targets), count + batch.count
     means = dict(zip(NAMES, (contrast / count, words / count), strict=True))
-    return {"loss": sum(means.values()), **means, "accuracy": found / count}
+    return {"loss": sum(means.values()), **means, **({"accuracy": found / contrasted} if contrasted else {})}
+
+
+def contrasted_views(batches: Sequence[Batch]) -> int:
+    """Count the views that are told from others: all but copies of one text."""
+    return sum(int((batch.targets != IGNORE).sum()) for batch in batches)
 
 
 @torch.no_grad()

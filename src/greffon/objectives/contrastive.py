@@ -128,7 +128,10 @@ class Contrastive:
         return losses.detach(), gradient
 
     @torch.no_grad()
-    def found(self, vectors: Tensor) -> int:
-        """Count the views whose partner, in the row below or above, is the nearest of all others."""
+    def found(self, vectors: Tensor, pairs: Tensor) -> int:
+        """Count the contrasted views whose partner, in the row below or above, is the nearest of all such views."""
+        vectors = vectors[pairs != IGNORE]
+        if not len(vectors):
+            return 0
         nearest = (vectors @ vectors.T).fill_diagonal_(-2.0).argmax(dim=1)
         return int((nearest == torch.arange(len(vectors), device=nearest.device) ^ 1).sum())

@@ -11,7 +11,7 @@ from greffon.core.errors import UserError
 from greffon.data.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, sample
 from greffon.data.segmentation import Sentences
 from greffon.data.sentence_pairs import Pair, SentencePairs
-from greffon.data.spans import Spans, Views
+from greffon.data.spans import Spans, Views, with_two_views
 from greffon.data.token_store import TokenStore, open_store
 from greffon.data.tokenizer import Tokenizer
 from greffon.objectives.batch import Batch
@@ -69,7 +69,7 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
         digest += "/" + valid_store.digest
         kept = len(valid_store)
     else:
-        chosen = [_hold_out(store, source, training.seed) for store, source in zip(stores, sources, strict=True)]
+        chosen = [_hold_out(store, source, recipe) for store, source in zip(stores, sources, strict=True)]
         trains = [Stream.without(store, some) for store, some in zip(stores, chosen, strict=True)]
         valids = [Stream.only(store, some) for store, some in zip(stores, chosen, strict=True)]
         kept = sum(map(len, chosen))
@@ -97,7 +97,7 @@ def held_out_documents(recipe: Recipe, tokenizer: Tokenizer) -> Iterator[np.ndar
         return
     for source in _sources(data):
         store = open_store(source, tokenizer, data.text_column)
-        yield from (store.document(int(i)) for i in _hold_out(store, source, recipe.training.seed))
+        yield from (store.document(int(i)) for i in _hold_out(store, source, recipe))
 
 
 def training_documents(recipe: Recipe, tokenizer: Tokenizer, most: int) -> Iterator[np.ndarray]:
@@ -108,7 +108,7 @@ def training_documents(recipe: Recipe, tokenizer: Tokenizer, most: int) -> Itera
     data = recipe.data
     for i, source in enumerate(_sources(data)):
         store = open_store(source, tokenizer, data.text_column)
-        left_out = np.empty(0, np.int64) if data.valid else _hold_out(store, source, recipe.training.seed)
+        left_out = np.empty(0, np.int64) if data.valid else _hold_out(store, source, recipe)
         kept = np.setdiff1d(np.arange(len(store)), left_out)
         share = most * data.mix[i] // sum(data.mix) if data.mix else most
         if len(kept) > share:
@@ -116,13 +116,18 @@ def training_documents(recipe: Recipe, tokenizer: Tokenizer, most: int) -> Itera
         yield from (store.document(int(number))[1:-1] for number in kept)
 
 
-def _hold_out(store: TokenStore, source: Sequence[str], seed: int) -> np.ndarray:
-    if len(store) < 2:
+def _hold_out(store: TokenStore, source: Sequence[str], recipe: Recipe) -> np.ndarray:
+    """Return the numbers of the documents that are held out; of views, those without any would score nothing."""
+    documents, kind = np.arange(len(store)), "document"
+    if recipe.contrast is not None:
+        documents, kind = with_two_views(store, documents), "document of two tokens or more"
+    if len(documents) < 2:
         raise UserError(
-            f"{', '.join(source)} holds a single document, so none can be held out; "
+            f"{', '.join(source)} holds a single {kind}, so none can be held out; "
             "give held-out text with --valid, or put one document on each line"
         )
-    return held_out(len(store), HELD_OUT_SHARE, seed)
+    chosen: np.ndarray = documents[held_out(len(documents), HELD_OUT_SHARE, recipe.training.seed)]
+    return chosen
 
 
 def causal(recipe: Recipe, tokenizer: Tokenizer) -> Task[np.ndarray]:

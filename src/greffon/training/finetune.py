@@ -1,6 +1,7 @@
 """A new head on a pretrained body: `greffon.finetune`."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from greffon.core.conflicts import FINETUNING_RULES, Idle, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
-from greffon.core.presets import PRESETS
+from greffon.core.presets import PRESETS, Preset
 from greffon.core.settings import Finetuning, Labels, Launch, Machine, part, takes
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
@@ -160,9 +161,13 @@ def _better_body(source: Run) -> list[str]:
     recipe = source.recipe
     if recipe.imported or recipe.objective not in ("causal", "masked"):
         return []
+    data = recipe.data
+    words = ["greffon", "pretrain", *data.train, "--objective", "contrastive"]
+    words += ["--mix", *map(str, data.mix)] if data.mix else []
+    words += ["--text-column", data.text_column] if data.text_column != Data().text_column else []
     return [
         f"a contrastive body does better with few labels than this {recipe.objective} one: "
-        f"greffon pretrain {' '.join(recipe.data.train)} --objective contrastive --out RUN"
+        f"{shlex.join([*words, '--out', 'RUN'])}"
     ]
 
 
@@ -271,6 +276,9 @@ _OF_ONE_VECTOR = ("pooling", "concat_embeddings", "adversarial_epsilon", "long_t
 
 def _refuse_ignored(task: Task, settings: Mapping[str, Any]) -> None:
     """Refuse settings of the head that a task would ignore."""
+    if task != "classes" and settings.get("head_init") == "probe":
+        why = f"here: only a head for classes has a probe, and this is for {task}; leave it out"
+        refuse_idle([Idle(("head_init",), lambda values: why)], settings)
     if task != "pairs":
         refuse_idle(
             [Idle(("pair_reading",), lambda values: f"here: it is for pairs of texts, and this is for {task}")],
@@ -323,8 +331,16 @@ def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> R
     file = inner.resolve() / "texts.jsonl"
     write_atomically(file, "".join(json.dumps(text) + "\n" for text in texts).encode())
     source.tokenizer.save(inner)
-    Run.create(inner, adaptation_recipe(source, recipe, found.adaptation, file))
+    contrasts = source.recipe.contrast is not None
+    training = _contrastive_adaptation(found) if contrasts else found.adaptation
+    Run.create(inner, adaptation_recipe(source, recipe, training, file))
     return Run.create(out, replace(recipe, origin=str(inner.resolve())))
+
+
+def _contrastive_adaptation(found: Preset) -> Training:
+    """Adapt as long as for other objectives, with the batches and rates that contrast needs."""
+    usual = found.adaptation
+    return replace(found.contrastive, steps=usual.steps, patience=usual.patience, warmup_steps=usual.warmup_steps)
 
 
 def adaptation_recipe(source: Run, recipe: Recipe, training: Training, texts: Path) -> Recipe:

@@ -21,7 +21,7 @@ from greffon.inference.scoring import held_out_bleu, held_out_contrast, held_out
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
 from greffon.objectives.contrastive import Contrastive
-from greffon.objectives.corpus import HELD_OUT_SHARE, Corpus, open_corpus, task_of
+from greffon.objectives.corpus import HELD_OUT_SHARE, Corpus, open_corpus, task_of, training_documents
 from greffon.objectives.labelled_texts import SCORING_TOKENS
 from greffon.objectives.protocol import Objective
 from greffon.objectives.seq2seq import Seq2Seq
@@ -65,7 +65,7 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         _check_pairs(corpus, recipe)
 
     if recipe.contrast is not None:
-        _warn_of_short(corpus, recipe)
+        _check_views(corpus, recipe, tokenizer)
 
     def batches(step: int) -> list[Batch]:
         first = step * training.batch_size * training.gradient_accumulation
@@ -94,14 +94,28 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
     )
 
 
-def _warn_of_short(corpus: Corpus[Views], recipe: Recipe) -> None:
-    """Tell that short texts teach a contrastive body little."""
+def _check_views(corpus: Corpus[Views], recipe: Recipe, tokenizer: Tokenizer) -> None:
+    """Refuse text in which there is nothing to tell apart, and warn of short texts and of few that are held out."""
+    where = ", ".join(recipe.data.train)
+    documents = (ids for ids in training_documents(recipe, tokenizer) if len(ids) > 1)
+    first = next(documents)
+    if all(np.array_equal(first, other) for other in documents):
+        raise UserError(
+            f"{where}: no two documents to train on are different, so there is nothing to tell apart; "
+            "give different texts, one on each line, or choose --objective masked"
+        )
     rows = corpus.train.rows(0, TRIAL_ROWS)
-    short = sum(len(row.first) < SHORTEST or len(row.second) < SHORTEST for row in rows)
-    if 2 * short > len(rows):
+    if 2 * sum(row.copies for row in rows) > len(rows):
         warnings.warn(
-            f"{', '.join(recipe.data.train)}: most texts are too short for two spans of {SHORTEST} tokens; each is "
-            "then read twice with some tokens left out, which teaches little (longer texts teach more)",
+            f"{where}: most texts are too short for two spans of {SHORTEST} tokens; each is then read twice with some "
+            "tokens left out, and only its words are predicted, not contrasted (longer texts teach more)",
+            stacklevel=2,
+        )
+    held = sum(not row.copies for row in corpus.valid)
+    if held < FEW_HELD_OUT and not recipe.origin:
+        warnings.warn(
+            f"only {held} pair{'s' * (held != 1)} of different spans held out: how many of them are found says "
+            "little; hold out more text with --valid",
             stacklevel=2,
         )
 

@@ -176,12 +176,18 @@ def _adapt(run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessGro
             tell("adapting did not help: held-out text of the task got no likelier, and the body is as it was")
 
 
-def _initial(run: Run, tell: Callable[[str], None]) -> Model:
-    """Build the model of the first step: with new weights, or with the body of its origin."""
+def _initial(run: Run, tell: Callable[[str], None], group: ProcessGroup) -> Model:
+    """Build the model of the first step: with new weights, or with the body of its origin.
+
+    Where there is a checkpoint, its weights replace these, so that what costs time is left out.
+    """
     recipe = run.recipe
     model = make_model(recipe)
     if recipe.contrast is not None and not recipe.origin:
-        begin_with_lsa(model, recipe, run.tokenizer)
+        with group.main_process_first():
+            if group.is_main and not run.checkpoint_step:
+                begin_with_lsa(model, recipe, run.tokenizer)
+        _share_weights(model, group)
     if recipe.origin:
         source = Run.open(recipe.origin)
         if recipe.vocab_size != source.recipe.vocab_size or run.tokenizer.digest != source.tokenizer.digest:
@@ -198,11 +204,18 @@ def _initial(run: Run, tell: Callable[[str], None]) -> Model:
     return model
 
 
+@torch.no_grad()
+def _share_weights(model: Model, group: ProcessGroup) -> None:
+    """Give every process the weights of the main process, exactly."""
+    for p in model.parameters():
+        p.copy_(group.sum_rows(p if group.is_main else p[:0], 0, len(p)))
+
+
 def _train(
     run: Run, job: Job, tell: Callable[[str], None], quiet: bool, group: ProcessGroup, trackers: Sequence[str]
 ) -> None:
     training = run.recipe.training
-    model = _initial(run, tell)
+    model = _initial(run, tell, group)
     if training.compile:
         compile_blocks(model)
     group.to_device(model)
