@@ -74,7 +74,7 @@ def finetune(
             settings=settings,
         )
         if group.is_main and not quiet and labels.task is None:
-            say(f"task: {data.task}, as {Path(train).name} reads (--task names another)")
+            say(guessed(data))
         findings = check(splits, source, unread_beyond(recipe)) + check_body(source)
         if group.is_main and not quiet:
             for told in (*findings, *_better_body(source)):
@@ -113,6 +113,11 @@ def labelled_data(
         label_separator=label_separator,
     )
     return replace(data, task=guess_task(Path(train), data)[0] if task is None else task)
+
+
+def guessed(data: Data) -> str:
+    """Say which task the training file was taken for."""
+    return f"task: {data.task}, as {Path(data.train[0]).name} reads (--task names another)"
 
 
 def unread_beyond(recipe: Recipe) -> int | None:
