@@ -23,6 +23,7 @@ from greffon.cli.options import (
     OptionalFile,
     Runs,
     TaskName,
+    Word,
 )
 from greffon.cli.parsing import given, parse
 from greffon.core.config import ExecutorName
@@ -47,8 +48,8 @@ class Args:
     """Test file (default: a stratified fifth of the training texts)."""
     text_column: Column = "text"
     """Column with the text."""
-    label_column: Column = "label"
-    """Column with the label."""
+    label_column: Word = None
+    """Column with the label (default: label; for other tasks labels, score or spans, and label if there is none)."""
     task: TaskName = None
     """What the files ask for, as for finetune (default: guessed from the training file)."""
     pair_columns: Columns = ()

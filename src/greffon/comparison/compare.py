@@ -53,6 +53,7 @@ from greffon.core.locks import empty_directory, own_directory
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits
+from greffon.data.tasks.base import LABEL
 from greffon.inference.probe import STRENGTHS
 from greffon.runs.run import Run
 from greffon.training.finetune import guessed, labelled_data
@@ -107,9 +108,9 @@ def compare(
     adapt: bool = False,
     gradual_unfreezing: bool = False,
     text_column: str = "text",
-    label_column: str = "label",
+    label_column: str | None = None,
     task: Task | None = None,
-    pair_columns: Sequence[str] = Data().pair_columns,
+    pair_columns: Sequence[str] = (),
     label_separator: str = Data().label_separator,
     force: bool = False,
     quiet: bool = False,
@@ -133,7 +134,9 @@ def compare(
     carry_out = EXECUTORS[executor]
     opened = [Run.open(run) for run in runs]
     columns = (text_column, label_column)
-    data = labelled_data(train, valid, test, *columns, task, tuple(pair_columns), label_separator)
+    data = labelled_data(
+        train, valid, test, *columns, task, tuple(pair_columns) or Data().pair_columns, label_separator
+    )
     if task is None:
         tell(guessed(data))
     if data.task != "classes":
@@ -150,7 +153,7 @@ def compare(
             test=test,
             text_column=text_column,
             label_column=label_column,
-            task=data.task,
+            task="regression" if data.scored else data.task,
             pair_columns=data.pair_columns,
             label_separator=label_separator,
             epochs=epochs,
@@ -294,7 +297,7 @@ def _settings(study: Study, arms: Sequence[Arm]) -> Settings:
         seeds=plan.seeds,
         epochs=plan.epochs,
         runs={name: str(run.path.resolve()) for name, run in study.sources.items()},
-        columns=(study.data.text_column, study.data.label_column),
+        columns=(study.data.text_column, study.data.label_column or LABEL),
         adapt=plan.adapt,
         gradual_unfreezing=plan.gradual_unfreezing,
         training=in_common([reported_settings(arm.run.recipe, plan.settings) for arm in arms]),

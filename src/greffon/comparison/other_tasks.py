@@ -38,7 +38,7 @@ from greffon.inference.classify import outputs
 from greffon.inference.measures import measure_of
 from greffon.inference.tasks.base import Outputs
 from greffon.runs.run import Run
-from greffon.training.finetune import check, check_body, graft_recipe, labelled_data, prepare, unread_beyond
+from greffon.training.finetune import check, check_body, graft_recipe, labelled_data, prepare
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,8 @@ class _Study:
     def check(self, tell: Callable[[str], None]) -> None:
         """Look over files and bodies."""
         first = next(iter(self.sources.values()))
-        unread = unread_beyond(self.recipe(first, 0, scratch=True))
         bodies = [finding for source in self.sources.values() for finding in check_body(source)]
-        for finding in [*check(self.splits, first, unread), *bodies]:
+        for finding in [*check(self.splits, first, self.recipe(first, 0, scratch=True)), *bodies]:
             tell(str(finding))
 
     @property
@@ -105,7 +104,7 @@ class _Study:
         """What is written to comparison.json: all by which the answer may differ, but for the seeds."""
         files = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
         asked = {
-            "task": self.data.task,
+            "task": "regression" if self.data.scored else self.data.task,
             "runs": {name: sha256(source.path / "model.safetensors") for name, source in self.sources.items()},
             "data": files,
             "contents": [sha256(Path(file)) for part in files.values() for file in part],

@@ -161,7 +161,6 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         }
 
     test = f", {len(splits.test):,} for the test" if splits.test else ""
-    names = "tags" if recipe.task == "tokens" else "classes" if recipe.answer == "classes" else "labels"
     return Job(
         texts.objective,
         batches,
@@ -170,7 +169,7 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         digest=texts.digest(splits),
         summary=(
             f"texts: {len(splits.train):,} to train on, {len(splits.valid):,} for validation{test}"
-            + (f"; {names}: {', '.join(recipe.labels)}" if recipe.labels else "; scores")
+            + (f"; {measure.noun}: {', '.join(recipe.labels)}" if recipe.labels else f"; {measure.noun}")
         ),
         epoch=epoch,
     )

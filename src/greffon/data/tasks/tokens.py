@@ -19,7 +19,7 @@ from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled, string_cell, texts_of
 from greffon.data.lint import Finding, lint, typos, unseen
 from greffon.data.readers import lines, rows
-from greffon.data.tasks.base import Counts, Parts, columns_of, label_column, no_weights
+from greffon.data.tasks.base import Counts, Parts, columns_of, label_column, no_weights, unknown_label
 
 SUFFIXES = (".conll", ".conll.gz", ".conll.xz")
 OUTSIDE = "O"
@@ -38,17 +38,20 @@ class Span(NamedTuple):
 class Tokens:
     """The form of files for marking spans."""
 
+    paired: bool = False
+
     def sign(self, path: Path, data: Data) -> str:
         """The name of the file, or a column `spans`."""
         if path.name.endswith(SUFFIXES):
             return "the name of the file"
-        return "the column 'spans'" if "spans" in columns_of(path) else ""
+        named = data.label_column in (None, "spans")
+        return "the column 'spans'" if named and "spans" in columns_of(path) else ""
 
     def read(self, path: Path, data: Data) -> list[Labelled]:
         """Return the texts, each with its spans."""
         if path.name.endswith(SUFFIXES):
             return list(_sentences(path))
-        column, found = label_column(data, "spans"), []
+        column, found = label_column(path, data, "spans"), []
         for line, (cell, marked) in rows(path, {"text": data.text_column, "label": column}):
             text = string_cell(cell, path, line, data.text_column)
             spans = _spans_of_cell(marked, f"{path}:{line}: {column!r}", text)
@@ -65,6 +68,11 @@ class Tokens:
         """Return the IOB2 tags of all labels."""
         names = sorted({span.label for example in examples for span in spans_of(example.label)})
         return (OUTSIDE, *(f"{place}-{name}" for name in names for place in "BI"))
+
+    def unknown(self, example: Labelled, labels: Sequence[str]) -> str:
+        """Name what of the label is unknown."""
+        known = sorted({tag.partition("-")[2] for tag in labels} - {""})
+        return unknown_label([span.label for span in spans_of(example.label)], known)
 
     def strata(self, examples: Sequence[Labelled]) -> list[str]:
         """Return the rarest label of each text, so that rare labels are in both parts."""

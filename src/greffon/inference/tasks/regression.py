@@ -88,6 +88,8 @@ class Regression:
 
     metric: str = "mae"
     higher_is_better: bool = False
+    has_probabilities: bool = False
+    noun: str = "scores"
 
     def held_out(self, recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> dict[str, float]:
         """Return the errors, the correlation, and the loss: the squared error in units of the training scores."""
