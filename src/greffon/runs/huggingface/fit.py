@@ -5,6 +5,7 @@ from typing import Any
 from greffon.core.config import Recipe, Shape
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import can_fold_embedding_scale
+from greffon.runs.huggingface.configs import PROBLEMS
 from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA, Family, token_graft
 
 
@@ -44,6 +45,8 @@ def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer | None = None) 
         found.append("position_offset 0 (RoBERTa: 1 or more)")
     elif family is ROBERTA and tokenizer is not None and tokenizer.pad != shape.position_offset - 1:
         found.append(f"padding id {tokenizer.pad} (RoBERTa: {shape.position_offset - 1})")
+    if recipe.graft is not None and recipe.answer not in (*PROBLEMS.values(), "tokens"):
+        found.append(f"a head for {recipe.task} (none of the families has one)")
     if recipe.task == "pairs" and recipe.graft is not None and recipe.graft.pair_reading == "towers":
         found.append("two texts, each on its own (none of the families reads so; --pair-reading cross)")
     elif recipe.graft is not None:
