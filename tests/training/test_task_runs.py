@@ -1,5 +1,6 @@
 """A head for each task, from the file to the answer: trained, scored, asked, stopped and resumed."""
 
+import csv
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -204,6 +205,39 @@ def test_a_table_comes_back_with_its_answers(
     capsys.readouterr()
     command(["classify", str(runs[task].path), "--file", str(file), "--json"])
     assert len([json.loads(line) for line in capsys.readouterr().out.splitlines()]) == 5
+
+
+def test_a_conll_file_comes_back_as_one(runs: dict[str, Run], folder: Path) -> None:
+    lines = ["-DOCSTART- X", "", "le\tD", "chat's\tN", "dort\tV", "", "", "un D", "oiseau N"]
+    file, out = _write(folder / "two.conll", lines), folder / "out.conll"
+    assert command(["classify", str(runs["tokens"].path), "--file", str(file), "--out", str(out)]) == 0
+    back = out.read_text().splitlines()
+    assert [line.rsplit(maxsplit=1)[0] if line[:1] not in ("", "-") else line for line in back] == lines
+    assert [line.split()[-1] for line in back[2:5] + back[7:]] == ["O", "B-PET", "O", "O", "B-BEAST"]
+    assert back[3] == "chat's\tN\tB-PET"
+    assert command(["classify", str(runs["tokens"].path), "le chat dort", "--out", str(out)]) == 0
+    assert out.read_text() == "le O\nchat B-PET\ndort O\n\n"
+    assert command(["classify", str(runs["multilabel"].path), "le chat", "--out", str(out)]) == 1
+
+
+def test_a_table_keeps_what_it_holds(runs: dict[str, Run], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"text": "le chat", "spans": [[3, 7, "PET"]]}, {"text": "la vache dort", "id": 7, "spans": []}]
+    file, out = _write(folder / "keys.jsonl", [json.dumps(row) for row in rows]), folder / "keys-out.csv"
+    words = ["classify", str(runs["tokens"].path), "--file", str(file), "--out"]
+    assert command([*words, str(out)]) == 0
+    with out.open(newline="") as table:
+        first, second = csv.DictReader(table)
+    assert (json.loads(first["spans"]), first["id"], second["id"]) == (rows[0]["spans"], "", "7")
+    assert json.loads(first["prediction"]) == [[3, 7, "PET"]]
+    assert command([*words, str(folder / "keys-out.jsonl")]) == 0
+    again = [json.loads(line) for line in (folder / "keys-out.jsonl").read_text().splitlines()]
+    assert [{name: row[name] for name in row if name != "prediction"} for row in again] == rows
+    capsys.readouterr()
+    assert command(["classify", str(runs["tokens"].path), "--file", str(out), "--out", str(folder / "no.csv")]) == 1
+    assert (
+        "keys-out.csv has a column 'prediction' already, which the answers would overwrite" in capsys.readouterr().err
+    )
+    assert not (folder / "no.csv").exists()
 
 
 def test_a_pair_is_given_on_the_command_line(runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,7 +163,7 @@ def _sentences(path: Path, *, tagged: bool = True) -> Iterator[Labelled]:
     first = 0
     for number, line in lines(path):
         cells = line.split()
-        if not cells or cells[0] == "-DOCSTART-":
+        if not is_word(line):
             if words:
                 yield _sentence(words, tags, first)
             words, tags = [], []
@@ -178,6 +178,24 @@ def _sentences(path: Path, *, tagged: bool = True) -> Iterator[Labelled]:
         yield _sentence(words, tags, first)
 
 
+def is_word(line: str) -> bool:
+    """Whether a line of a .conll file holds a word, and not the end of a sentence or the beginning of a document."""
+    return bool(line.strip()) and line.split()[0] != "-DOCSTART-"
+
+
+def places_of(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Return where words begin and end in the sentence that they make, with a space between two.
+
+    >>> places_of(["Anna", "left"])
+    [(0, 4), (5, 9)]
+    """
+    places, end = [], -1
+    for word in words:
+        places.append((end + 1, end + 1 + len(word)))
+        end = places[-1][1]
+    return places
+
+
 def _tag(tag: str, path: Path, line: int) -> str:
     """Return a tag that is IOB (or one of its relatives, with S and E, or U and L)."""
     place, dash, label = tag.partition("-")
@@ -187,11 +205,7 @@ def _tag(tag: str, path: Path, line: int) -> str:
 
 
 def _sentence(words: Sequence[str], tags: Sequence[str], line: int) -> Labelled:
-    places, end = [], -1
-    for word in words:
-        places.append((end + 1, end + 1 + len(word)))
-        end = places[-1][1]
-    return Labelled(" ".join(words), spelling(spans_of_tags(places, tags)), line)
+    return Labelled(" ".join(words), spelling(spans_of_tags(places_of(words), tags)), line)
 
 
 def _spans_of_cell(cell: object, where: str, text: str) -> list[Span]:
