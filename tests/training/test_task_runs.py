@@ -364,3 +364,17 @@ def test_settings_that_a_head_ignores_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=why):
         greffon.finetune(tiny.causal, train=MAKERS[task](folder, "few", 10), out=folder / "no", quiet=True, **setting)
+
+
+def test_where_no_epoch_can_be_selected_a_new_head_is_trained_for_all(
+    tiny: TinyRuns, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = _write(
+        folder / "five.csv", ["text,score", *(f"le {animal} {'dort ' * i},{i}" for i, animal in enumerate(ANIMALS))]
+    )
+    run = greffon.finetune(tiny.causal, train=file, out=folder / "five", epochs=6, learning_rate=0.01)
+    told = capsys.readouterr().err
+    assert "none of the scores has two texts, so no epoch can be selected: it is trained for all of them" in told
+    assert run.scores["step"] == run.recipe.training.steps == 6
+    untrained = run.recipe.score_scale[1]  # the error of always saying the mean, or nearly so
+    assert run.scores["mae"] < 0.7 * untrained
