@@ -171,7 +171,7 @@ def test_pairs_have_classes_or_scores(tmp_path: Path) -> None:
 def test_a_pair_with_one_side_empty_is_told(tmp_path: Path) -> None:
     pairs = read("pairs", write(tmp_path, "a.csv", "text_a,text_b,label\none,two,x\nthree,,y\n,,x\n"))
     (finding,) = (f for f in FORMS["pairs"].lint({"train": pairs}) if f.code == "one-side-empty")
-    assert finding.message == "1 of the 3 pairs in train is empty on one side (first: line 3)."
+    assert finding.message == "1 of the 3 pairs in train is empty on one side (a.csv line 3)."
 
 
 @pytest.mark.parametrize(

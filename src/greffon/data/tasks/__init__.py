@@ -53,4 +53,4 @@ def read_examples(path: Path, data: Data) -> list[Labelled]:
     examples = FORMS[data.task].read(path, data)
     if not examples:
         raise UserError(f"{path}:1: there is no example in this file; fill it or name another one")
-    return examples
+    return [replace(example, file=path.name) for example in examples]

@@ -7,7 +7,7 @@ from pathlib import Path
 from greffon.core.config import Data
 from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled, label_cell, string_cell
-from greffon.data.lint import CLASSES, Finding, lint
+from greffon.data.lint import CLASSES, Finding, lint, see
 from greffon.data.readers import rows
 from greffon.data.tasks.base import LABEL, Counts, Parts, columns_of, is_shown, label_column
 from greffon.data.tasks.classes import Classes
@@ -113,10 +113,8 @@ def _two_kinds(parts: Parts) -> Iterator[Finding]:
 
 def _one_side(parts: Parts) -> Iterator[Finding]:
     for name, part in parts.items():
-        lines = [pair.line for pair in part if bool(pair.text.strip()) != bool((pair.second or "").strip())]
-        if lines:
-            are = "is" if len(lines) == 1 else "are"
-            message = (
-                f"{len(lines):,} of the {len(part):,} pairs in {name} {are} empty on one side (first: line {lines[0]})."
-            )
+        found = [pair for pair in part if bool(pair.text.strip()) != bool((pair.second or "").strip())]
+        if found:
+            are = "is" if len(found) == 1 else "are"
+            message = f"{len(found):,} of the {len(part):,} pairs in {name} {are} empty on one side ({see(found)})."
             yield Finding("warning", "one-side-empty", message)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from greffon.core.config import Data
 from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled, string_cell, texts_of
-from greffon.data.lint import Finding, lint, typos, unseen
+from greffon.data.lint import Finding, lint, see, typos, unseen
 from greffon.data.readers import lines, rows
 from greffon.data.tasks.base import Counts, Parts, columns_of, label_column, no_weights, unknown_label
 
@@ -266,11 +266,11 @@ def _inside_words(parts: Parts) -> Iterator[Finding]:
         for example in part:
             spans, words = spans_of(example.label), words_of(example.text)
             if spans and spans_of_tags(words, tags_of_spans(words, spans)) != spans:
-                cut.append(example.line)
+                cut.append(example)
         if cut:
             have = "has spans" if len(cut) == 1 else "have spans"
             message = (
                 f"{len(cut):,} of the {len(part):,} texts in {name} {have} that begin or end inside a word or at a "
-                f"space (first: line {cut[0]}): whole words are marked there."
+                f"space ({see(cut)}): whole words are marked there."
             )
             yield Finding("warning", "inside-word", message)
