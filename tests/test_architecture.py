@@ -4,7 +4,10 @@ Read from the source with `ast`, not from imports that ran; only the last test r
 """
 
 import ast
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -203,3 +206,57 @@ def test_using_a_run_imports_no_training(verb: str, tiny: TinyRuns) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+SIXTH = """
+import sys
+from greffon.cli import run as command
+if __name__ == "__main__":
+    body, table = sys.argv[1:]
+    asked = ["--epochs", "2", "--learning-rate", "0.01", "--out"]
+    assert command(["finetune", body, "--train", table, "--valid", table, *asked, "stars"]) == 0
+    assert command(["evaluate", "stars", table, "--json"]) == 0
+    assert command(["classify", "stars", "le chat dort", "--json"]) == 0
+    assert command(["compare", body, "--train", table, "--seeds", "1", "--jobs", "1", *asked, "verdict", "--json"]) == 0
+    assert command(["finetune", body, "--train", table, "--class-weights", "balanced", *asked, "no"]) == 1
+    assert command(["export", "stars", "--to", "huggingface", "--out", "no"]) == 1
+"""
+
+
+def test_the_sixth_task_works_as_it_is_written(tmp_path: Path, tiny: TinyRuns) -> None:
+    page = PAGE.partition("### A sixth task\n")[2].partition("\nA contest with")[0]
+    ours = tmp_path / "src" / "greffon"
+    shutil.copytree(SOURCE, ours, ignore=shutil.ignore_patterns("__pycache__"))
+    rooms = []
+    for name, block in re.findall(r"```python\n# (\S+\.py):(.*?)```", page, flags=re.S):
+        (ours / name).write_text(f"#{block}", encoding="utf-8")
+        rooms.append(name.partition("/")[0])
+    assert rooms == ["data", "objectives", "inference"]
+    modules = {"FORMS": "data", "TARGETS": "objectives", "MEASURES": "inference"}
+    lines = re.findall(r"^\| `(\S+)` \| `(\w+)`(?: and `(\w+)`)? \| `(.*)` \|$", page, flags=re.M)
+    assert len(lines) == 4
+    for file, table, other, line in lines:
+        text = (ours / file).read_text(encoding="utf-8")
+        if other:
+            text = re.sub(rf"^({table}|{other}) = Literal\[(.*)\]$", rf"\1 = Literal[\2, {line}]", text, flags=re.M)
+            assert text.count(line) == 2
+        else:
+            name, value = line.split(": ")
+            own = f"from greffon.{modules[table]}.tasks.stars import {re.split(r'[.(]', value)[0]}"
+            text += f"\n\n{own}\n\n{table}[{name}] = {value}\n"
+        (ours / file).write_text(text, encoding="utf-8")
+    rows = [f"le {animal} dort {i},{i % 5 + 1}" for i in range(40) for animal in ("chat", "chien")]
+    (tmp_path / "table.csv").write_text("text,stars\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "uses.py").write_text(SIXTH, encoding="utf-8")
+    words = [sys.executable, "uses.py", str(tiny.causal.path), "table.csv"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    scores, answer, compared = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    assert (scores["metric"], scores["n"]) == ("mae", 80)
+    assert 1 <= answer["score"] <= 5
+    assert set(compared["arms"]) == {"scratch", "pretrained"}
+    assert "task: stars, as table.csv reads" in done.stderr
+    assert "there is no classical baseline for stars" in done.stderr
+    assert "a head for stars (none of the families has one)" in done.stderr
+    assert "--class-weights is for classes and labels" in done.stderr

@@ -1,6 +1,8 @@
 """Comparisons of other tasks than classes: intervals and tests of ratios, and one whole comparison."""
 
 import json
+import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,16 @@ from tiny import TinyRuns
 
 import greffon
 from greffon.cli import run as command
-from greffon.comparison.other_tasks import TaskComparison
+from greffon.comparison.other_tasks import TaskComparison, _study
 from greffon.comparison.ratios import Parts, score_difference, score_interval
+from greffon.comparison.task_results import (
+    TaskArm,
+    TaskDifference,
+    TaskResults,
+    TaskScore,
+    report,
+    verdict,
+)
 from greffon.core.errors import UserError
 from greffon.inference.metrics import accuracy_interval, paired_difference
 
@@ -44,18 +54,25 @@ def test_an_arm_is_no_better_than_itself() -> None:
     assert (found.mean, found.p) == (0.0, 1.0)
 
 
-def test_a_comparison_of_spans_from_the_command_line(
-    tiny: TinyRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("pycrfsuite")
+@pytest.fixture
+def conll(tmp_path: Path) -> Path:
     animals = ["chat", "chien", "vache", "oiseau"]
     lines = [f"le O\n{animals[i % 4]} B-PET\ndort O\n" for i in range(40)]
     lines += [f"un O\n{animals[i % 4]} B-PET\nmange O\nvite O\n" for i in range(40)]
     (tmp_path / "a.conll").write_text("\n".join(line + f"{i} O\n" for i, line in enumerate(lines)))
-    words = ["compare", str(tiny.causal.path), "--train", str(tmp_path / "a.conll"), "--out", str(tmp_path / "out")]
-    words += ["--seeds", "2", "--epochs", "2", "--learning-rate", "0.01"]
+    return tmp_path / "a.conll"
+
+
+def test_a_comparison_of_spans_from_the_command_line(
+    tiny: TinyRuns, conll: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pycrfsuite")
+    words = ["compare", str(tiny.causal.path), "--train", str(conll), "--out", str(tmp_path / "out")]
+    words += ["--seeds", "2", "--epochs", "2", "--learning-rate", "0.01", "--jobs", "2"]
     assert command([*words, "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    told = capsys.readouterr()
+    assert "task: tokens, as a.conll reads (--task names another)" in told.err
+    printed = json.loads(told.out)
     assert printed == json.loads((tmp_path / "out" / "results.json").read_text())
     assert (printed["metric"], printed["task"]) == ("span_f1", "tokens")
     assert set(printed["arms"]) == {"scratch", "pretrained", "tfidf"}
@@ -74,5 +91,51 @@ def test_a_comparison_of_spans_from_the_command_line(
     assert (run.path / "model.safetensors").stat().st_mtime_ns == before
     assert command(["show", str(tmp_path / "out")]) == 0
     assert TaskComparison.open(tmp_path / "out").results.verdict in capsys.readouterr().out
-    with pytest.raises(UserError, match="train_sizes and jobs are for comparisons of classes"):
-        greffon.compare_task([tiny.causal], train=tmp_path / "a.conll", task="tokens", out=tmp_path / "b", jobs=2)
+    conll.write_text(conll.read_text().replace("B-PET", "B-BEAST"))  # the same name, another question
+    assert command(words) == 1
+    assert "holds another comparison" in capsys.readouterr().err
+
+
+def test_all_by_which_the_answer_differs_is_part_of_the_question(tiny: TinyRuns, tmp_path: Path) -> None:
+    rows = [f"le chat {i};le chien {i},{i % 7},{i % 3}" for i in range(40)]
+    (tmp_path / "a.csv").write_text("text,score,other\n" + "\n".join(rows) + "\n")
+    plain = {"valid": tmp_path / "a.csv", "test": tmp_path / "a.csv", "task": "regression"}
+    changes = [{}, {"label_column": "other"}, {"gradual_unfreezing": True}, {"label_separator": ";"}, {"adapt": True}]
+    asked = [_study([tiny.causal], tmp_path / "a.csv", {**plain, **change}).question for change in changes]
+    assert all(one != other for one, other in combinations(asked, 2))
+
+
+def test_python_s_compare_takes_every_task_and_what_has_no_effect_is_refused(
+    tiny: TinyRuns, conll: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("text,score\n" + "".join(f"le chat {i},{i}\n" for i in range(30)))
+    settings = {"seeds": 1, "epochs": 1, "jobs": 1, "quiet": True}
+    made = greffon.compare([tiny.causal], train=tmp_path / "a.csv", out=tmp_path / "out", **settings)
+    assert isinstance(made, TaskComparison)
+    assert made.results.task == "regression"
+    assert json.loads((tmp_path / "out/arms/scratch/seed-0/probabilities.json").read_text())["test"]
+    for wrong in ("tune", "train_sizes"):
+        with pytest.raises(UserError, match=f"{wrong} is for comparisons of classes; leave it out"):
+            greffon.compare([tiny.causal], train=conll, out=tmp_path / "no", **{wrong: (20,)})
+    with pytest.raises(UserError, match="no column 'labels'"):
+        greffon.compare([tiny.causal], train=tmp_path / "a.csv", out=tmp_path / "no", task="multilabel")
+    with pytest.raises(UserError, match="unknown executor 'dusk'"):
+        greffon.compare_task([tiny.causal], train=conll, out=tmp_path / "no", executor="dusk")
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_missing_package_is_missed_before_anything_is_trained(
+    tiny: TinyRuns, conll: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pycrfsuite", None)
+    with pytest.raises(UserError, match=r"pip install 'greffon\[tagging\]'"):
+        greffon.compare([tiny.causal], train=conll, out=tmp_path / "no", quiet=True)
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_small_p_is_not_told_as_zero() -> None:
+    arms = {name: TaskArm(TaskScore(score, (0, 1), (score,)), {}, ()) for name, score in (("a", 0.9), ("b", 0.1))}
+    differences = (TaskDifference("a", "b", 0.8, (0.7, 0.9), 1 / 2001),)
+    results = TaskResults("tokens", "span_f1", True, "", arms, differences, {}, {}, {})
+    assert verdict(results) == "Better: a 0.900 against b 0.100 (span F1, p = 0.0005)."
+    assert "0.0005" in report(results)

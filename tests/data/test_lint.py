@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,7 @@ class Row:
     text: str
     label: str
     line: int
+    file: str = ""
 
 
 def rows(*pairs: tuple[str, str]) -> list[Row]:
@@ -204,3 +205,13 @@ def test_one_class_in_validation_and_only_empty_texts_are_noticed():
     assert found(lint({"train": balanced(), "valid": one}), "one-class-apart").severity == "warning"
     empty = rows(("", "positive"), (" ", "negative"))
     assert found(lint({"train": empty}), "no-text").severity == "error"
+
+
+def test_a_finding_names_the_file_as_well_as_the_line() -> None:
+    train = [replace(row, file="train.csv") for row in balanced()]
+    other = [Row("x", "neutral", 3, "b.csv"), Row(" ", "positive", 4, "b.csv"), replace(train[0], file="b.csv")]
+    told = "\n".join(finding.message for finding in lint({"train": [*train, train[4]], "test": other}))
+    assert "'neutral' (once, b.csv line 3)" in told
+    assert "is empty (b.csv line 4)" in told
+    assert f"(b.csv line {train[0].line} of test)" in told
+    assert f"(train.csv line {train[4].line} repeats train.csv line {train[4].line})" in told

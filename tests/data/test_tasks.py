@@ -1,5 +1,6 @@
 """The files of each task: how they are recognized, read, divided and checked."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from greffon.core.config import Data
 from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled
 from greffon.data.splits import load_splits
-from greffon.data.tasks import FORMS, guess_task, read_examples
+from greffon.data.tasks import FORMS, guess_task, read_examples, with_task
 from greffon.data.tasks.multilabel import split_labels
 from greffon.data.tasks.tokens import Span, spans_of, spans_of_tags, tags_of_spans, words_of
 
@@ -55,6 +56,42 @@ def test_a_file_shows_its_task(task: str, tmp_path: Path) -> None:
 )
 def test_other_forms_are_recognized(name: str, content: str, task: str, tmp_path: Path) -> None:
     assert guess_task(write(tmp_path, name, content), Data())[0] == task
+
+
+@pytest.mark.parametrize("task", ["regression", "multilabel", "tokens"])
+def test_a_column_called_label_is_read_where_the_usual_one_is_absent_or_it_is_named(task: str, tmp_path: Path) -> None:
+    usual, cell = {"regression": ("score", 3), "multilabel": ("labels", "a|b"), "tokens": ("spans", [[0, 3, "A"]])}[
+        task
+    ]
+    other = {"regression": 5, "multilabel": "c", "tokens": []}[task]
+    row = {"text": "one", "label": cell}
+    alone = write(tmp_path, "a.jsonl", json.dumps(row) + "\n")
+    both = write(tmp_path, "b.jsonl", json.dumps({**row, usual: other}) + "\n")
+    named = write(tmp_path, "c.jsonl", json.dumps({"text": "one", usual: cell, "label": other}) + "\n")
+    (wanted,) = read(task, named)
+    assert read(task, alone) == read(task, both, label_column="label") == [wanted]
+    assert read(task, both) != [wanted]
+
+
+def test_a_named_column_shows_its_task(tmp_path: Path) -> None:
+    file = write(tmp_path, "a.jsonl", '{"text": "one", "label": "x", "labels": ["a"], "score": 3, "spans": []}\n')
+    shown = {"label": "classes", "labels": "multilabel", "score": "regression", "spans": "tokens"}
+    assert {name: guess_task(file, Data(label_column=name))[0] for name in shown} == shown
+    assert guess_task(write(tmp_path, "b.csv", "text,label,other\none,1,0\n"), Data())[0] == "classes"
+
+
+def test_a_regression_of_pairs_reads_their_labels_as_scores(tmp_path: Path) -> None:
+    file = write(tmp_path, "a.csv", "text_a,text_b,label\none,two,3.5\nthree,four,1\n")
+    plain, scored = (with_task(file, Data(), task) for task in (None, "regression"))
+    assert (plain.task, scored.task) == ("pairs", "pairs")
+    assert [pair.score for pair in read_examples(file, plain)] == [None, None]
+    assert [pair.score for pair in read_examples(file, scored)] == [3.5, 1.0]
+    (told,) = (f for f in FORMS["pairs"].lint({"train": read_examples(file, plain)}) if f.code == "number-labels")
+    assert "--task regression reads them as scores" in told.message
+    few = [Labelled("a", str(i % 2), i, "b") for i in range(9)]
+    assert "number-labels" not in {finding.code for finding in FORMS["pairs"].lint({"train": few})}
+    single = write(tmp_path, "b.csv", "text,text_a,text_b,label\nx,one,two,3.5\n")
+    assert with_task(single, Data(), "regression").task == "regression"
 
 
 def test_labels_in_one_column_in_several_or_in_a_list_are_the_same(tmp_path: Path) -> None:
@@ -134,7 +171,7 @@ def test_pairs_have_classes_or_scores(tmp_path: Path) -> None:
 def test_a_pair_with_one_side_empty_is_told(tmp_path: Path) -> None:
     pairs = read("pairs", write(tmp_path, "a.csv", "text_a,text_b,label\none,two,x\nthree,,y\n,,x\n"))
     (finding,) = (f for f in FORMS["pairs"].lint({"train": pairs}) if f.code == "one-side-empty")
-    assert finding.message == "1 of the 3 pairs in train is empty on one side (first: line 3)."
+    assert finding.message == "1 of the 3 pairs in train is empty on one side (a.csv line 3)."
 
 
 @pytest.mark.parametrize(

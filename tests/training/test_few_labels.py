@@ -200,7 +200,10 @@ def test_where_nothing_can_be_selected_the_probe_is_kept(
 ) -> None:
     path = table(tmp_path / "t.csv", 3, classes=3)
     run = greffon.finetune(tiny.causal, train=path, out=tmp_path / "run", epochs=2)
-    assert "no class has two texts, so no epoch can be selected" in capsys.readouterr().err
+    assert (
+        "none of the classes has two texts, so no epoch can be selected: the head stays as it starts"
+        in capsys.readouterr().err
+    )
     assert (run.scores["step"], run.scores["cross_validated"]) == (0, 0)
     assert outcome(run, 2).count("training accuracy") == 1
     assert "no label is left to judge fine-tuning by" in outcome(run, 2)

@@ -1,5 +1,6 @@
 """A head for each task, from the file to the answer: trained, scored, asked, stopped and resumed."""
 
+import csv
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -206,6 +207,39 @@ def test_a_table_comes_back_with_its_answers(
     assert len([json.loads(line) for line in capsys.readouterr().out.splitlines()]) == 5
 
 
+def test_a_conll_file_comes_back_as_one(runs: dict[str, Run], folder: Path) -> None:
+    lines = ["-DOCSTART- X", "", "le\tD", "chat's\tN", "dort\tV", "", "", "un D", "oiseau N"]
+    file, out = _write(folder / "two.conll", lines), folder / "out.conll"
+    assert command(["classify", str(runs["tokens"].path), "--file", str(file), "--out", str(out)]) == 0
+    back = out.read_text().splitlines()
+    assert [line.rsplit(maxsplit=1)[0] if line[:1] not in ("", "-") else line for line in back] == lines
+    assert [line.split()[-1] for line in back[2:5] + back[7:]] == ["O", "B-PET", "O", "O", "B-BEAST"]
+    assert back[3] == "chat's\tN\tB-PET"
+    assert command(["classify", str(runs["tokens"].path), "le chat dort", "--out", str(out)]) == 0
+    assert out.read_text() == "le O\nchat B-PET\ndort O\n\n"
+    assert command(["classify", str(runs["multilabel"].path), "le chat", "--out", str(out)]) == 1
+
+
+def test_a_table_keeps_what_it_holds(runs: dict[str, Run], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"text": "le chat", "spans": [[3, 7, "PET"]]}, {"text": "la vache dort", "id": 7, "spans": []}]
+    file, out = _write(folder / "keys.jsonl", [json.dumps(row) for row in rows]), folder / "keys-out.csv"
+    words = ["classify", str(runs["tokens"].path), "--file", str(file), "--out"]
+    assert command([*words, str(out)]) == 0
+    with out.open(newline="") as table:
+        first, second = csv.DictReader(table)
+    assert (json.loads(first["spans"]), first["id"], second["id"]) == (rows[0]["spans"], "", "7")
+    assert json.loads(first["prediction"]) == [[3, 7, "PET"]]
+    assert command([*words, str(folder / "keys-out.jsonl")]) == 0
+    again = [json.loads(line) for line in (folder / "keys-out.jsonl").read_text().splitlines()]
+    assert [{name: row[name] for name in row if name != "prediction"} for row in again] == rows
+    capsys.readouterr()
+    assert command(["classify", str(runs["tokens"].path), "--file", str(out), "--out", str(folder / "no.csv")]) == 1
+    assert (
+        "keys-out.csv has a column 'prediction' already, which the answers would overwrite" in capsys.readouterr().err
+    )
+    assert not (folder / "no.csv").exists()
+
+
 def test_a_pair_is_given_on_the_command_line(runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["classify", str(runs["pairs"].path), "--pair", "le chat dort", "un chat", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"text_a", "text_b", "label", "probabilities"}
@@ -238,6 +272,14 @@ def test_pairs_with_scores_are_a_regression(tiny: TinyRuns, folder: Path) -> Non
     run = greffon.finetune(tiny.causal, train=file, out=folder / "pair-scores", epochs=1, quiet=True)
     assert set(greffon.evaluate(run, file).to_json()) >= {"mae", "pearson"}
     assert isinstance(greffon.classify(run, [("a", "b")])[0].score, float)
+    labelled = _write(folder / "pair-labels.csv", ["text_a,text_b,label", *rows])
+    again = greffon.finetune(
+        tiny.causal, train=labelled, out=folder / "pair-labels", task="regression", epochs=1, quiet=True
+    )
+    assert greffon.evaluate(again, labelled).to_json() == greffon.evaluate(run, file).to_json()
+    words = _write(folder / "pair-words.csv", ["text_a,text_b,label", "le chat,un chien,same"])
+    with pytest.raises(UserError, match=r"pair-words\.csv:2: the score \(column 'label'\) is 'same'"):
+        greffon.evaluate(run, words)
 
 
 def test_balanced_weights_are_those_of_scikit_learn(tiny: TinyRuns, folder: Path) -> None:
@@ -261,5 +303,78 @@ def test_what_a_run_did_not_learn_is_refused(runs: dict[str, Run], folder: Path)
     with pytest.raises(UserError, match=r"unknown\.csv:2: the run does not know the label 'lion'"):
         greffon.evaluate(runs["multilabel"], file)
     file = _write(folder / "scored.csv", ["text_a,text_b,score", "le chat,un chat,1"])
-    with pytest.raises(UserError, match=r"has scores of pairs, which .* did not learn"):
+    with pytest.raises(UserError, match=r"scored\.csv:2: the run does not know scores of pairs, but their labels"):
         greffon.evaluate(runs["pairs"], file)
+
+
+def test_the_task_may_be_named_and_must_be_the_run_s(
+    runs: dict[str, Run], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, path = tokens(folder, "named", 10), str(runs["tokens"].path)
+    assert command(["evaluate", path, str(file), "--task", "tokens"]) == 0
+    assert command(["classify", path, "--file", str(file), "--task", "tokens"]) == 0
+    for words in (["evaluate", path, str(file)], ["classify", path, "le chat"], ["serve", path]):
+        capsys.readouterr()
+        assert command([*words, "--task", "pairs"]) == 1
+        assert "is a run for tokens, not for pairs; leave out --task" in capsys.readouterr().err
+    with pytest.raises(UserError, match="is a run for tokens, not for classes; leave out task"):
+        greffon.evaluate(runs["tokens"], file, task="classes")
+    with pytest.raises(UserError, match="not for classes"):
+        greffon.classify(runs["tokens"], "le chat", task="classes")
+
+
+def test_evaluate_reads_other_columns_and_separators(runs: dict[str, Run], folder: Path) -> None:
+    pair = pairs(folder, "renamed", 20)
+    renamed = _write(folder / "renamed.csv", pair.read_text().replace("text_a,text_b", "q,a").splitlines())
+    words = ["evaluate", str(runs["pairs"].path), str(renamed), "--pair-columns", "q", "a"]
+    assert command(words) == 0
+    assert greffon.evaluate(runs["pairs"], renamed, pair_columns=("q", "a")) == greffon.evaluate(runs["pairs"], pair)
+    labels = multilabel(folder, "separated", 20)
+    separated = _write(folder / "separated.csv", labels.read_text().replace("|", ";").splitlines())
+    again = greffon.evaluate(runs["multilabel"], separated, label_separator=";")
+    assert again == greffon.evaluate(runs["multilabel"], labels)
+    with pytest.raises(UserError, match="label_separator=; has no effect on"):
+        greffon.evaluate(runs["pairs"].recipe.origin, folder / "x.txt", label_separator=";")
+
+
+def test_a_file_and_a_pair_are_too_much(runs: dict[str, Run], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = pairs(folder, "much", 5)
+    assert command(["classify", str(runs["pairs"].path), "--file", str(file), "--pair", "le chat", "un chat"]) == 1
+    assert "too much to classify; give texts, --file F, --pair A B, or -" in capsys.readouterr().err
+
+
+def test_show_tells_the_task_and_what_its_head_reads(runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"tokens": "the first token of every word", "pairs": "|u − v| and u · v of both texts (", "regression": "m"}
+    for task, head in told.items():
+        assert command(["show", str(runs[task].path)]) == 0
+        out = capsys.readouterr().out
+        assert f"task        {task}\n" in out
+        assert f"the head reads {head}" in out
+
+
+@pytest.mark.parametrize(
+    ("task", "setting", "why"),
+    [
+        ("tokens", {"pooling": "mean"}, "pooling=mean has no effect here: a head for spans reads every word"),
+        ("regression", {"pair_reading": "cross"}, "pair_reading=cross has no effect here: it is for pairs of texts"),
+    ],
+)
+def test_settings_that_a_head_ignores_are_refused(
+    task: str, setting: dict[str, str], why: str, tiny: TinyRuns, folder: Path
+) -> None:
+    with pytest.raises(UserError, match=why):
+        greffon.finetune(tiny.causal, train=MAKERS[task](folder, "few", 10), out=folder / "no", quiet=True, **setting)
+
+
+def test_where_no_epoch_can_be_selected_a_new_head_is_trained_for_all(
+    tiny: TinyRuns, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = _write(
+        folder / "five.csv", ["text,score", *(f"le {animal} {'dort ' * i},{i}" for i, animal in enumerate(ANIMALS))]
+    )
+    run = greffon.finetune(tiny.causal, train=file, out=folder / "five", epochs=6, learning_rate=0.01)
+    told = capsys.readouterr().err
+    assert "none of the scores has two texts, so no epoch can be selected: it is trained for all of them" in told
+    assert run.scores["step"] == run.recipe.training.steps == 6
+    untrained = run.recipe.score_scale[1]  # the error of always saying the mean, or nearly so
+    assert run.scores["mae"] < 0.7 * untrained

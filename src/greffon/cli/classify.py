@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Columns, Flag, MachineOptions, OptionalFile, Real, Run, Texts
+from greffon.cli.options import Column, Columns, Flag, MachineOptions, OptionalFile, Real, Run, TaskName, Texts
 from greffon.cli.parsing import parse, use_machine
 from greffon.cli.texts import asked_texts, check_column
 
@@ -22,8 +22,11 @@ class Args:
     that marks spans also .conll."""
     pair: Columns = ()
     """Two texts, for a run that labels pairs."""
+    task: TaskName = None
+    """Task of the texts, which must be the run's."""
     out: OptionalFile = None
-    """File to write (.csv, .tsv or .jsonl): the table of --file, or the texts, with a column `prediction`."""
+    """File to write (.csv, .tsv, .jsonl or, for spans, .conll): the table of --file, or the texts, with a column
+    `prediction`, in .conll with one more column of tags."""
     min_probability: Real = 0.0
     """Give no label, or no span, of a lower probability."""
     text_column: Column = "text"
@@ -46,15 +49,16 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.core.errors import UserError
     from greffon.core.json_results import json_text
-    from greffon.inference.classify import answers, examples_of, grafted, read_inputs
-    from greffon.inference.predictions import check_table, write_predictions
+    from greffon.inference.classify import answers, check_task, examples_of, grafted, read_inputs
+    from greffon.inference.predictions import Predictions
 
-    from_file = args.file is not None and not (args.texts or args.pair)
-    from_pair = bool(args.pair) and not args.texts
+    if bool(args.texts) + bool(args.pair) + (args.file is not None) > 1:
+        raise UserError("too much to classify; give texts, --file F, --pair A B, or - for stdin")
+    from_file, from_pair = args.file is not None, bool(args.pair)
     texts = [] if from_file or from_pair else asked_texts(args.texts, args.file, lambda file: [], "classify")
     run = grafted(args.run)
-    if args.out is not None:
-        check_table(args.out)
+    check_task(run, args.task)
+    table = None if args.out is None else Predictions.open(args.out, args.file, run.recipe.answer)
     if args.file is not None and from_file:
         columns = {"text_column": args.text_column, "pair_columns": args.pair_columns or None}
         examples = read_inputs(run, args.file, columns)
@@ -67,8 +71,8 @@ def main(words: Sequence[str]) -> None:
     else:
         examples = examples_of(run, texts)
     found = answers(run, examples, min_probability=args.min_probability, int8=args.int8)
-    for answer in found if args.out is None else ():
+    for answer in found if table is None else ():
         say_out(json_text(answer) if args.json else answer.line())
-    if args.out is not None:
-        write_predictions(args.out, args.file, examples, found)
-        say_out(f"{args.out}: {len(found):,} answers")
+    if table is not None:
+        table.write(examples, found)
+        say_out(f"{table.path}: {len(found):,} answers")

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import tyro
 
@@ -23,13 +23,11 @@ from greffon.cli.options import (
     OptionalFile,
     Runs,
     TaskName,
+    Word,
 )
 from greffon.cli.parsing import given, parse
 from greffon.core.config import ExecutorName
 from greffon.core.errors import UserError
-
-if TYPE_CHECKING:
-    from greffon.comparison.other_tasks import TaskComparison
 
 Sizes = Annotated[str, tyro.conf.arg(metavar="N,N,…", help_behavior_hint="")]
 
@@ -50,8 +48,8 @@ class Args:
     """Test file (default: a stratified fifth of the training texts)."""
     text_column: Column = "text"
     """Column with the text."""
-    label_column: Column = "label"
-    """Column with the label."""
+    label_column: Word = None
+    """Column with the label (default: label; for other tasks labels, score or spans, and label if there is none)."""
     task: TaskName = None
     """What the files ask for, as for finetune (default: guessed from the training file)."""
     pair_columns: Columns = ()
@@ -89,31 +87,15 @@ def main(words: Sequence[str]) -> None:
             f"--train-sizes is {args.train_sizes!r}; give numbers separated by commas, such as 20,100"
         ) from None
 
-    from greffon.comparison.compare import compare
-    from greffon.comparison.other_tasks import compare_task, task_of_files
+    from greffon.comparison.compare import Comparison, compare
 
-    asked = given(args, "runs", "train_sizes", "json", "task", "pair_columns", "label_separator")
-    own = given(args, *(f.name for f in fields(args) if f.name not in ("task", "pair_columns", "label_separator")))
-    task = task_of_files(args.train, {**asked, **own})
-    if task != "classes":
-        settings = {**asked, **own, "task": task, "train_sizes": labels or None}
-        _other(compare_task(args.runs, **settings), args)
-        return
-    made = compare(args.runs, train_sizes=labels, **asked)
+    made = compare(args.runs, train_sizes=labels, **given(args, "runs", "train_sizes", "json"))
     if args.json:
         say_out(json.dumps(made.results.to_json(), ensure_ascii=False))
         return
     say_out(made.results.verdict)
     say_out(f"report: {made.report}")
-    say_out(f"figure: {made.figure}")
-    if made.results.train_sizes:
-        say_out(f"train sizes: {made.train_sizes_figure}")
-
-
-def _other(made: "TaskComparison", args: Args) -> None:
-    """Print the result of a comparison of another task than classes."""
-    if args.json:
-        say_out(json.dumps(made.results.to_json(), ensure_ascii=False))
-        return
-    say_out(made.results.verdict)
-    say_out(f"report: {made.report}")
+    if isinstance(made, Comparison):
+        say_out(f"figure: {made.figure}")
+        if made.results.train_sizes:
+            say_out(f"train sizes: {made.train_sizes_figure}")

@@ -6,7 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, Flag, MachineOptions, OptionalFile, PossibleFile, Real, Run
+from greffon.cli.options import (
+    Column,
+    Columns,
+    Count,
+    Flag,
+    MachineOptions,
+    OptionalFile,
+    PossibleFile,
+    Real,
+    Run,
+    TaskName,
+    Word,
+)
 from greffon.cli.parsing import given, parse, use_machine
 from greffon.core.config import Backend
 
@@ -28,8 +40,14 @@ class Args:
     """File of the reference translations of --source, line by line (translator)."""
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
-    label_column: Column = "label"
-    """Column with the label (fine-tuned run)."""
+    label_column: Word = None
+    """Column with the label (fine-tuned run; default: that of the task, as for finetune)."""
+    task: TaskName = None
+    """Task of the files, which must be the run's (fine-tuned run)."""
+    pair_columns: Columns = ()
+    """Columns with the two texts of a pair (fine-tuned run; default: those that it was trained with)."""
+    label_separator: Word = None
+    """What stands between the labels of a text (fine-tuned run; default: what it was trained with)."""
     source_column: Column = "source"
     """Column with the source sentence (translator)."""
     target_column: Column = "target"

@@ -165,9 +165,7 @@ Count = Annotated[int, tyro.conf.arg(metavar="N")]
 OptionalReal = Annotated[float | None, tyro.conf.arg(metavar="NUMBER", help_behavior_hint="")]
 Real = Annotated[float, tyro.conf.arg(metavar="NUMBER")]
 Columns = Annotated[tuple[str, ...], tyro.conf.arg(metavar="A B", help_behavior_hint="")]
-TaskName = Annotated[
-    Task | None, tyro.conf.arg(metavar="classes|multilabel|regression|pairs|tokens", help_behavior_hint="")
-]
+TaskName = Annotated[Task | None, tyro.conf.arg(metavar="|".join(get_args(Task)), help_behavior_hint="")]
 Column = Annotated[str, tyro.conf.arg(metavar="NAME")]
 File = Annotated[Path, tyro.conf.arg(metavar="FILE")]
 NewRun = Annotated[Path, tyro.conf.arg(metavar="RUN")]

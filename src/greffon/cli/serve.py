@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from greffon.cli.options import Count, MachineOptions, Runs
+from greffon.cli.options import Count, MachineOptions, Runs, TaskName
 from greffon.cli.parsing import parse, use_machine
 
 Host = Annotated[str, tyro.conf.arg(metavar="ADDRESS")]
@@ -21,6 +21,8 @@ class Args:
 
     runs: Runs = ()
     """Run directories, finished or in training, and directories created by `greffon compare`."""
+    task: TaskName = None
+    """Task of the runs, which must be that of each fine-tuned one."""
     host: Host = "127.0.0.1"
     """Address to listen on."""
     port: Count = 8000
@@ -35,4 +37,4 @@ def main(words: Sequence[str]) -> None:
 
     from greffon.web import serve
 
-    serve(args.runs, host=args.host, port=args.port)
+    serve(args.runs, task=args.task, host=args.host, port=args.port)

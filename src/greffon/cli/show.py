@@ -51,9 +51,10 @@ def main(words: Sequence[str]) -> None:
         "parameters": f"{summary.parameters:,}",
         "vocabulary": f"{summary.vocab_size:,} tokens{', all in lower case' * summary.lowercase}",
         "text": ", ".join(summary.data),
+        "task": summary.task,
         "labels": ", ".join(summary.labels),
         "from": summary.recipe.origin,
-        "graft": _graft(summary.recipe.graft),
+        "graft": _graft(summary.recipe.graft, summary.reads),
         "imported": summary.recipe.imported,
         "training": ""
         if summary.recipe.imported
@@ -94,13 +95,13 @@ def _show_comparison(path: Path, as_json: bool) -> None:
     say_out(f"report: {found.report}")
 
 
-def _graft(graft: Graft | None) -> str:
+def _graft(graft: Graft | None, reads: str) -> str:
     """Describe the class head and how it was trained."""
     if graft is None:
         return ""
     more = [", frozen body" * graft.freeze, ", token embeddings too" * graft.concat_embeddings]
     more += [f", adversarial epsilon {graft.adversarial_epsilon:g}"] if graft.adversarial_epsilon else []
-    return f"the head reads {graft.pooling}{''.join(more)}"
+    return f"the head reads {reads}{''.join(more)}"
 
 
 def _masking(masking: Masking | None) -> str:

@@ -38,6 +38,7 @@ from greffon.comparison.executors import EXECUTORS
 from greffon.comparison.figures import accuracy_figure, save, train_sizes_figure
 from greffon.comparison.label_curve import CurveTask, make_curve, make_tables, score_curve, table_file
 from greffon.comparison.names import MAJORITY, TFIDF, ensemble_name, frozen_name, is_scratch
+from greffon.comparison.other_tasks import TaskComparison, compare_task
 from greffon.comparison.report import report
 from greffon.comparison.results import DataSummary, Results, Settings, Tuning
 from greffon.comparison.seen import in_pretraining, share_embedded, share_read
@@ -45,7 +46,7 @@ from greffon.comparison.study import Plan, Question, Study, make_study
 from greffon.comparison.text_table import TextTable
 from greffon.comparison.tuning import classical_tuning, strengths
 from greffon.comparison.tuning import tune as search
-from greffon.core.config import ExecutorName
+from greffon.core.config import Data, ExecutorName, Task
 from greffon.core.console import say
 from greffon.core.errors import UserError, did_you_mean, out_of_range
 from greffon.core.files import read_json, write_atomically, write_json
@@ -53,9 +54,10 @@ from greffon.core.locks import empty_directory, own_directory
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits
+from greffon.data.tasks.base import LABEL
 from greffon.inference.probe import STRENGTHS
 from greffon.runs.run import Run
-from greffon.training.finetune import labelled_data
+from greffon.training.finetune import guessed, labelled_data
 
 
 @dataclass(frozen=True)
@@ -107,17 +109,23 @@ def compare(
     adapt: bool = False,
     gradual_unfreezing: bool = False,
     text_column: str = "text",
-    label_column: str = "label",
+    label_column: str | None = None,
+    task: Task | None = None,
+    pair_columns: Sequence[str] = (),
+    label_separator: str = Data().label_separator,
     force: bool = False,
     quiet: bool = False,
     **settings: Any,
-) -> Comparison:
+) -> Comparison | TaskComparison:
     """Train pretrained and scratch under the same budget over seeds, beside TF-IDF, and report.
 
     Epochs are chosen on validation, never on test. `train_sizes` adds the label curve: every arm with so many labels,
     over `seeds` draws of them. `tune` first searches for the settings of every arm on validation, with the same number
     of trials for each. `jobs` trainings run side by side: on this machine, or by the
     `executor` dask or slurm on others.
+
+    The task is guessed from the training file, as by `finetune`, unless `task` names it. For another one than classes
+    this is `compare_task`, and the result a `TaskComparison`.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
     if jobs is not None and jobs < 1:
@@ -126,8 +134,37 @@ def compare(
         raise UserError(f"unknown executor {executor!r}{did_you_mean(executor, EXECUTORS)}")
     carry_out = EXECUTORS[executor]
     opened = [Run.open(run) for run in runs]
+    columns = (text_column, label_column)
+    data = labelled_data(
+        train, valid, test, *columns, task, tuple(pair_columns) or Data().pair_columns, label_separator
+    )
+    if task is None:
+        tell(guessed(data))
+    if data.task != "classes":
+        return compare_task(
+            opened,
+            train=train,
+            out=out,
+            seeds=seeds,
+            jobs=jobs,
+            executor=executor,
+            force=force,
+            quiet=quiet,
+            valid=valid,
+            test=test,
+            text_column=text_column,
+            label_column=label_column,
+            task="regression" if data.scored else data.task,
+            pair_columns=data.pair_columns,
+            label_separator=label_separator,
+            epochs=epochs,
+            adapt=adapt,
+            gradual_unfreezing=gradual_unfreezing,
+            train_sizes=train_sizes,
+            tune=tune,
+            **settings,
+        )
     plan = Plan(seeds, epochs, tuple(train_sizes), adapt, gradual_unfreezing, settings, tune)
-    data = labelled_data(train, valid, test, text_column, label_column)
     study = make_study(opened, replace(data, hold_out_test=test is None), plan, tell)
     path = Path(out)
     with own_directory(path, "comparison.json"):
@@ -265,7 +302,7 @@ def _settings(study: Study, arms: Sequence[Arm]) -> Settings:
         seeds=plan.seeds,
         epochs=plan.epochs,
         runs={name: str(run.path.resolve()) for name, run in study.sources.items()},
-        columns=(study.data.text_column, study.data.label_column),
+        columns=(study.data.text_column, study.data.label_column or LABEL),
         adapt=plan.adapt,
         gradual_unfreezing=plan.gradual_unfreezing,
         training=in_common([*described.values()]),

@@ -1,4 +1,4 @@
-"""Did pretraining pay off, for labels, scores, pairs or spans? `greffon.compare_task`, the smaller sister of `compare`.
+"""Did pretraining pay off, for labels, scores, pairs or spans? `greffon.compare_task`, to which `compare` turns.
 
     OUT/
       comparison.json   what was asked; another question needs another directory, or --force
@@ -17,14 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from greffon.comparison.executors import EXECUTORS
 from greffon.comparison.names import TFIDF
 from greffon.comparison.ratios import Parts, score_difference, score_interval
 from greffon.comparison.study import name_sources, scratches
-from greffon.comparison.task_baselines import Fit, fit_baseline
+from greffon.comparison.task import Task as Piece
+from greffon.comparison.task_baselines import Fit, check_baseline, fit_baseline
 from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults, TaskScore, report, verdict
-from greffon.core.config import Data, Recipe, Task, from_dict
+from greffon.core.config import Data, ExecutorName, Recipe, from_dict
 from greffon.core.console import say
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.files import read_json, sha256, write_atomically, write_json
 from greffon.core.json_results import to_json
 from greffon.core.locks import empty_directory, own_directory
@@ -36,8 +38,7 @@ from greffon.inference.classify import outputs
 from greffon.inference.measures import measure_of
 from greffon.inference.tasks.base import Outputs
 from greffon.runs.run import Run
-from greffon.training.finetune import check, check_body, graft_recipe, labelled_data, prepare, unread_beyond
-from greffon.training.trainer import train as carry_out
+from greffon.training.finetune import check, check_body, graft_recipe, labelled_data, prepare
 
 
 @dataclass(frozen=True)
@@ -94,20 +95,22 @@ class _Study:
     def check(self, tell: Callable[[str], None]) -> None:
         """Look over files and bodies."""
         first = next(iter(self.sources.values()))
-        unread = unread_beyond(self.recipe(first, 0, scratch=True))
         bodies = [finding for source in self.sources.values() for finding in check_body(source)]
-        for finding in [*check(self.splits, first, unread), *bodies]:
+        for finding in [*check(self.splits, first, self.recipe(first, 0, scratch=True)), *bodies]:
             tell(str(finding))
 
     @property
     def question(self) -> dict[str, Any]:
-        """What is written to comparison.json."""
+        """What is written to comparison.json: all by which the answer may differ, but for the seeds."""
+        files = {"train": self.data.train, "valid": self.data.valid, "test": self.data.test}
         asked = {
-            "task": self.data.task,
+            "task": "regression" if self.data.scored else self.data.task,
             "runs": {name: sha256(source.path / "model.safetensors") for name, source in self.sources.items()},
-            "data": {"train": self.data.train, "valid": self.data.valid, "test": self.data.test},
-            "epochs": self.tuning.epochs,
-            "adapt": self.tuning.adapt,
+            "data": files,
+            "contents": [sha256(Path(file)) for part in files.values() for file in part],
+            "columns": [self.data.text_column, self.data.label_column, *self.data.pair_columns],
+            "label_separator": self.data.label_separator,
+            **vars(self.tuning),
             "settings": dict(self.settings),
         }
         written: dict[str, Any] = json.loads(json.dumps(asked, default=str))
@@ -120,32 +123,41 @@ def compare_task(
     train: str | Path,
     out: str | Path,
     seeds: int = 3,
+    jobs: int | None = None,
+    executor: ExecutorName = "local",
     force: bool = False,
     quiet: bool = False,
     **settings: Any,
 ) -> TaskComparison:
     """Train each body, pretrained and from scratch, over seeds, beside the classical baseline of the task.
 
-    `settings` are those of `greffon.finetune`. Epochs and strengths are chosen on validation, never on test.
+    `settings` are those of `greffon.finetune`. Epochs and strengths are chosen on validation, never on test. `jobs`
+    trainings run side by side: on this machine, or by the `executor` dask or slurm on others.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
+    for name, count in (("seeds", seeds), ("jobs", jobs)):
+        if count is not None and count < 1:
+            raise out_of_range(name, count, "choose 1 or more")
+    if executor not in EXECUTORS:
+        raise UserError(f"unknown executor {executor!r}{did_you_mean(executor, EXECUTORS)}")
     study = _study([Run.open(run) for run in runs], train, settings)
-    if seeds < 1:
-        raise UserError(f"seeds is {seeds}; choose 1 or more")
     study.check(tell)
     recipes = {name: study.recipe(source, 0, scratch=True) for name, source in study.sources.items()}
+    check_baseline(next(iter(recipes.values())).answer, tell)
     scratch_of = scratches(recipes)
     owners = {own: next(name for name in scratch_of if scratch_of[name] == own) for own in scratch_of.values()}
     path = Path(out)
     with own_directory(path, "comparison.json"):
         _note_question(path, study.question, force)
         trained: dict[str, list[Run]] = {}
+        pieces: list[Piece] = []
         for name in (*owners, *study.sources):
             source, scratch = study.sources[owners.get(name, name)], name in owners
             for seed in range(seeds):
-                tell(f"{name}, seed {seed}")
                 run = study.prepare(source, seed, path / "arms" / name / f"seed-{seed}", scratch=scratch)
-                trained.setdefault(name, []).append(_trained(run))
+                trained.setdefault(name, []).append(run)
+                pieces.append(Piece(run.path, f"{name}, seed {seed}"))
+        EXECUTORS[executor](pieces, jobs, tell)
         made = TaskComparison(path, _gather(trained, study.splits, scratch_of, {**study.question, "seeds": seeds}))
         write_json(path / "results.json", made.results.to_json())
         write_atomically(made.report, report(made.results).encode())
@@ -155,8 +167,9 @@ def compare_task(
 def _study(runs: Sequence[Run], train: str | Path, settings: Mapping[str, Any]) -> _Study:
     """Read the settings and the data."""
     given = {name: value for name, value in settings.items() if value is not None}
-    if "train_sizes" in given or "jobs" in given:
-        raise UserError("train_sizes and jobs are for comparisons of classes; leave them out")
+    for name in ("train_sizes", "tune"):
+        if given.pop(name, None):
+            raise UserError(f"{setting(name)} is for comparisons of classes; leave it out")
     labels, given = part(Labels(), given)
     tuning, given = part(Finetuning(), given)
     data = replace(labelled_data(train, **vars(labels)), hold_out_test=labels.test is None)
@@ -169,12 +182,6 @@ def is_task_comparison(path: str | Path) -> bool:
     return file.is_file() and "task" in read_json(file)
 
 
-def task_of_files(train: str | Path, asked: Mapping[str, Any]) -> Task:
-    """Return the task that was asked for, or that the training file shows."""
-    labels, _ = part(Labels(), asked)
-    return labelled_data(train, **vars(labels)).task
-
-
 def _note_question(path: Path, asked: Mapping[str, Any], force: bool) -> None:
     file = path / "comparison.json"
     if file.is_file() and read_json(file) == asked:
@@ -183,13 +190,6 @@ def _note_question(path: Path, asked: Mapping[str, Any], force: bool) -> None:
         raise UserError(f"{path} holds another comparison; choose another --out, or add --force to replace it")
     empty_directory(path)
     write_json(file, asked)
-
-
-def _trained(run: Run) -> Run:
-    if not run.finished:
-        run = carry_out(run, quiet=True)
-    run.drop_checkpoints()
-    return run
 
 
 def _gather(
@@ -206,12 +206,14 @@ def _gather(
         arms[name] = TaskArm(
             _score(parts[name]), to_json(measure.scores(*found[0][:2], test, found[0][2])), _curve(runs)
         )
+    pairs = [*scratch_of.items()]
     fit = _baseline(recipe, splits)
-    said = fit.outputs(test)
-    held = measure.held_out(recipe, splits.valid, fit.outputs(splits.valid))
-    parts[TFIDF] = _parts([measure.parts(recipe, held, test, said)])
-    arms[TFIDF] = TaskArm(_score(parts[TFIDF]), to_json(measure.scores(recipe, held, test, said)), ())
-    pairs = [*scratch_of.items(), *((name, TFIDF) for name in trained)]
+    if fit is not None:
+        said = fit.outputs(test)
+        held = measure.held_out(recipe, splits.valid, fit.outputs(splits.valid))
+        parts[TFIDF] = _parts([measure.parts(recipe, held, test, said)])
+        arms[TFIDF] = TaskArm(_score(parts[TFIDF]), to_json(measure.scores(recipe, held, test, said)), ())
+        pairs += [(name, TFIDF) for name in trained]
     differences = []
     for a, b in pairs:
         measured = score_difference(parts[a], parts[b])
@@ -223,7 +225,7 @@ def _gather(
         verdict="",
         arms=arms,
         differences=tuple(differences),
-        baseline={"name": fit.name, "strength": fit.strength},
+        baseline={} if fit is None else {"name": fit.name, "strength": fit.strength},
         data={
             "train": len(splits.train),
             "valid": len(splits.valid),
@@ -235,7 +237,7 @@ def _gather(
     return replace(results, verdict=verdict(results))
 
 
-def _baseline(recipe: Recipe, splits: Splits) -> Fit:
+def _baseline(recipe: Recipe, splits: Splits) -> Fit | None:
     measure = measure_of(recipe)
 
     def score(examples: Sequence[Labelled], said: Outputs) -> float:

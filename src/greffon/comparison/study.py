@@ -12,8 +12,9 @@ from greffon.core.files import sha256
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.splits import Splits, load_pool, load_splits
+from greffon.data.tasks.base import LABEL
 from greffon.runs.run import Run
-from greffon.training.finetune import check, check_body, graft_recipe, unread_beyond
+from greffon.training.finetune import check, check_body, graft_recipe
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class Question:
             weights={name: sha256(run.path / "model.safetensors") for name, run in study.sources.items()},
             data=files,
             contents=tuple(sha256(Path(file)) for file in files.values()),
-            columns=(data.text_column, data.label_column),
+            columns=(data.text_column, data.label_column or LABEL),
             epochs=plan.epochs,
             adapt=plan.adapt,
             gradual_unfreezing=plan.gradual_unfreezing,
@@ -169,7 +170,7 @@ def make_study(runs: Sequence[Run], data: Data, plan: Plan, tell: Callable[[str]
         for name, source in sources.items()
     }
     first = next(iter(sources.values()))
-    findings = check(splits, first, unread_beyond(next(iter(recipes.values()))))
+    findings = check(splits, first, next(iter(recipes.values())))
     findings += [finding for source in sources.values() for finding in check_body(source)]
     for finding in findings:
         tell(str(finding))

@@ -12,13 +12,14 @@ from greffon.comparison.ensemble import Probabilities
 from greffon.comparison.fit import FIT, FITTED, Fitted, carry_out
 from greffon.core.files import read_json, write_json
 from greffon.data.splits import load_pool, load_splits
-from greffon.inference.classify import probabilities
+from greffon.inference.classify import outputs
+from greffon.inference.measures import measure_of
 from greffon.runs.run import Run
 from greffon.training.selection import held_out
 from greffon.training.trainer import train
 
 PROBABILITIES = "probabilities.json"
-"""File with the probabilities of each label, for the validation and test texts; written last, so it marks the end."""
+"""File with what was said of the validation and test texts, for a class its probability; written last: the end."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,12 @@ class Task:
         """Say what a finished task reached."""
         if (self.path / FITTED).is_file():
             return f"cross-validation {Fitted.read(self.path).valid_score:.1%}"
-        scores = Run.open(self.path).scores
-        test = f", test {scores['test_accuracy']:.1%}" if "test_accuracy" in scores else ""
+        run = Run.open(self.path)
+        metric, scores = measure_of(run.recipe).metric, run.scores
+        form = ".1%" if metric == "accuracy" else ".3f"
+        test = f", test {scores[f'test_{metric}']:{form}}" if f"test_{metric}" in scores else ""
         how = "cross-validation" if "cross_validated" in scores else "validation"
-        return f"{how} {scores['accuracy']:.1%}{test}"
+        return f"{how} {scores[metric]:{form}}{test}"
 
 
 def execute(path: str | Path) -> None:
@@ -60,13 +63,13 @@ def execute(path: str | Path) -> None:
 
 
 def _train(run: Run) -> dict[str, Any]:
-    """Train a classifier, and return the probabilities of its parts."""
+    """Train a head, and return what it says of the texts of its parts."""
     if not run.finished:  # its checkpoints are gone by then: it would begin anew
         train(run, quiet=True)
     data = run.recipe.data
     splits = load_splits(data)
     parts = {"valid": splits.valid, "test": load_pool(data)[1]}
-    found: dict[str, Any] = {name: probabilities(run, part).tolist() for name, part in parts.items() if part}
+    found: dict[str, Any] = {name: [row.tolist() for row in outputs(run, part)] for name, part in parts.items() if part}
     if data.limit:
         found["held_out"] = held_out(run)
     run.drop_checkpoints()

@@ -6,7 +6,7 @@ product for pairs, and a linear-chain CRF over the shapes of words for spans. Ea
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -42,26 +42,6 @@ class Fit:
     """What it says of texts, as a head would."""
 
 
-def fit_baseline(
-    answer: Answer, labels: Sequence[str], train: Sequence[Labelled], valid: Sequence[Labelled], score: Score
-) -> Fit:
-    """Fit the baseline of a task on train; its strength is chosen on the validation texts."""
-    if answer == "tokens":
-        return _crf(labels, train)
-    features = _features(train)
-    known = features(train)
-    fits = []
-    for strength, model in _candidates(answer, labels, known, train):
-        fits.append(Fit(_NAMES[answer], strength, _outputs(model, features)))
-    best = max(range(len(fits)), key=lambda i: score(valid, fits[i].outputs(valid)))
-    return fits[best]
-
-
-_NAMES: Mapping[str, str] = {
-    "classes": "TF-IDF + logistic regression",
-    "multilabel": "TF-IDF + one-vs-rest logistic regression",
-    "regression": "TF-IDF + ridge regression",
-}
 Matrix = Any
 """A sparse matrix of SciPy."""
 Model = Callable[[Matrix], npt.NDArray[np.float64]]
@@ -89,21 +69,26 @@ def _features(train: Sequence[Labelled]) -> Callable[[Sequence[Labelled]], Matri
     return of
 
 
-def _candidates(
-    answer: Answer, labels: Sequence[str], known: Matrix, train: Sequence[Labelled]
-) -> list[tuple[float, Model]]:
-    """Fit one model for each strength."""
-    from sklearn.linear_model import LogisticRegression, Ridge
+def _scores(labels: Sequence[str], known: Matrix, train: Sequence[Labelled]) -> list[tuple[float, Model]]:
+    from sklearn.linear_model import Ridge
+
+    scores = np.array([example.score for example in train], dtype=np.float64)
+    ridges = [(alpha, Ridge(alpha=alpha).fit(known, scores)) for alpha in ALPHAS]
+    return [(alpha, lambda x, m=model: m.predict(x)[:, None]) for alpha, model in ridges]  # type: ignore[misc]
+
+
+def _bits(labels: Sequence[str], known: Matrix, train: Sequence[Labelled]) -> list[tuple[float, Model]]:
+    from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
 
-    if answer == "regression":
-        scores = np.array([example.score for example in train], dtype=np.float64)
-        ridges = [(alpha, Ridge(alpha=alpha).fit(known, scores)) for alpha in ALPHAS]
-        return [(alpha, lambda x, m=model: m.predict(x)[:, None]) for alpha, model in ridges]  # type: ignore[misc]
-    if answer == "multilabel":
-        bits = gold_bits(labels, train).astype(int)
-        rests = [(c, OneVsRestClassifier(LogisticRegression(C=c, max_iter=1000)).fit(known, bits)) for c in C_GRID]
-        return [(c, lambda x, m=model: m.predict_proba(x)) for c, model in rests]  # type: ignore[misc]
+    bits = gold_bits(labels, train).astype(int)
+    rests = [(c, OneVsRestClassifier(LogisticRegression(C=c, max_iter=1000)).fit(known, bits)) for c in C_GRID]
+    return [(c, lambda x, m=model: m.predict_proba(x)) for c, model in rests]  # type: ignore[misc]
+
+
+def _classes(labels: Sequence[str], known: Matrix, train: Sequence[Labelled]) -> list[tuple[float, Model]]:
+    from sklearn.linear_model import LogisticRegression
+
     numbers = [labels.index(example.label) for example in train]
     plain = [(c, LogisticRegression(C=c, max_iter=1000).fit(known, numbers)) for c in C_GRID]
     return [(c, _spread(model, len(labels))) for c, model in plain]
@@ -124,14 +109,19 @@ def _outputs(model: Model, features: Callable[[Sequence[Labelled]], Matrix]) -> 
     return lambda examples: list(model(features(examples)))
 
 
-def _crf(labels: Sequence[str], train: Sequence[Labelled]) -> Fit:
-    """Fit a linear-chain CRF with the usual penalties."""
+def _need_crf() -> None:
     try:
-        import pycrfsuite
+        import pycrfsuite  # noqa: F401
     except ImportError:
         raise UserError(
             "the baseline of spans needs a package; install it with: pip install 'greffon[tagging]'"
         ) from None
+
+
+def _crf(labels: Sequence[str], train: Sequence[Labelled], valid: Sequence[Labelled], score: Score) -> Fit:
+    """Fit a linear-chain CRF with the usual penalties."""
+    import pycrfsuite
+
     trainer = pycrfsuite.Trainer(verbose=False)
     for example in train:
         words = words_of(example.text)
@@ -183,3 +173,44 @@ def _own(word: str) -> list[str]:
     shape = "".join(map(_kind, word))
     short = "".join(sign for i, sign in enumerate(shape) if i == 0 or sign != shape[i - 1])
     return [f"word={word.lower()}", f"shape={short}", f"end={word[-3:].lower()}", f"begin={word[:3].lower()}"]
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """Linear models on TF-IDF, one for each strength."""
+
+    name: str
+    fit: Callable[[Sequence[str], Matrix, Sequence[Labelled]], list[tuple[float, Model]]]
+
+    def __call__(
+        self, labels: Sequence[str], train: Sequence[Labelled], valid: Sequence[Labelled], score: Score
+    ) -> Fit:
+        """Fit all, and return the one that is best on the validation texts."""
+        features = _features(train)
+        models = self.fit(labels, features(train), train)
+        fits = [Fit(self.name, strength, _outputs(model, features)) for strength, model in models]
+        return max(fits, key=lambda one: score(valid, one.outputs(valid)))
+
+
+BASELINES: dict[Answer, Callable[[Sequence[str], Sequence[Labelled], Sequence[Labelled], Score], Fit]] = {
+    "classes": _Linear("TF-IDF + logistic regression", _classes),
+    "multilabel": _Linear("TF-IDF + one-vs-rest logistic regression", _bits),
+    "regression": _Linear("TF-IDF + ridge regression", _scores),
+    "tokens": _crf,
+}
+"""From labels, training and validation texts to the baseline of each kind of label; one without has no baseline."""
+_NEEDS: dict[Answer, Callable[[], None]] = {"tokens": _need_crf}
+
+
+def check_baseline(answer: Answer, tell: Callable[[str], None]) -> None:
+    """Refuse a baseline whose package is missing before anything is trained, and tell where there is none."""
+    _NEEDS.get(answer, lambda: None)()
+    if answer not in BASELINES:
+        tell(f"there is no classical baseline for {answer}: bodies are compared with those from scratch alone")
+
+
+def fit_baseline(
+    answer: Answer, labels: Sequence[str], train: Sequence[Labelled], valid: Sequence[Labelled], score: Score
+) -> Fit | None:
+    """Fit the baseline of a task on train; its strength is chosen on the validation texts."""
+    return BASELINES[answer](labels, train, valid, score) if answer in BASELINES else None

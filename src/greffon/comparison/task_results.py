@@ -6,6 +6,7 @@ from typing import Any
 
 from greffon.comparison.html import page, section, table, tag
 from greffon.comparison.names import TFIDF
+from greffon.comparison.phrases import p_value
 from greffon.core.json_results import to_json
 
 
@@ -62,7 +63,7 @@ class TaskResults:
     differences: tuple[TaskDifference, ...]
     """Each pretrained arm against its scratch arm, and each neural arm against the baseline."""
     baseline: Mapping[str, Any]
-    """Name and strength of the classical baseline."""
+    """Name and strength of the classical baseline; empty where a task has none."""
     data: Mapping[str, Any]
     """Number of texts of each part, and of test texts that are also in train."""
     settings: Mapping[str, Any]
@@ -83,7 +84,7 @@ def _sentences(results: TaskResults) -> Iterator[str]:
     metric = results.metric.replace("_", " ").replace("f1", "F1")
     for one in results.differences:
         a, b = (results.arms[name].test_score.mean for name in (one.a, one.b))
-        what = f"{one.a} {a:.3f} against {one.b} {b:.3f} ({metric}, p = {one.p:.3f})"
+        what = f"{one.a} {a:.3f} against {one.b} {b:.3f} ({metric}, p = {p_value(one.p)})"
         if one.p >= 0.05:
             yield f"No clear difference: {what}."
         else:
@@ -98,7 +99,7 @@ def report(results: TaskResults) -> str:
         for name, arm in results.arms.items()
     ]
     gaps = [
-        [f"{one.a} − {one.b}", f"{one.mean:+.3f}", "{:+.3f} to {:+.3f}".format(*one.interval), f"{one.p:.3f}"]
+        [f"{one.a} − {one.b}", f"{one.mean:+.3f}", "{:+.3f} to {:+.3f}".format(*one.interval), p_value(one.p)]
         for one in results.differences
     ]
     return page(
@@ -109,6 +110,6 @@ def report(results: TaskResults) -> str:
         section(
             "Data",
             tag("p", ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in results.data.items())),
-            tag("p", f"{TFIDF}: {results.baseline['name']}"),
+            *([tag("p", f"{TFIDF}: {results.baseline['name']}")] if results.baseline else []),
         ),
     )

@@ -336,12 +336,14 @@ class Data:
     """Validation file of the translations of `valid_source`, line by line."""
     text_column: str = "text"
     """Column with the text."""
-    label_column: str = "label"
-    """Column with the label; if it is `label`, a task whose usual column has another name takes that."""
+    label_column: str | None = None
+    """Column with the label; None for the task's usual one (`label`, `labels`, `score` or `spans`), or else `label`."""
     task: Task = "classes"
     """What the labelled files ask for: one class, several labels or a score a text, a pair of texts, or spans."""
     pair_columns: tuple[str, ...] = ("text_a", "text_b")
     """Columns with the two texts of a pair."""
+    scored: bool = False
+    """Read the labels of pairs as scores, whatever their column; a column `score` is read so anyway."""
     label_separator: str = "|"
     """What stands between the labels of one text."""
     source_column: str = "source"

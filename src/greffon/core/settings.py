@@ -122,11 +122,12 @@ class Labels:
     """Test file, which is scored and selects nothing."""
     text_column: str = "text"
     """Column with the text."""
-    label_column: str = "label"
-    """Column with the label; for other tasks than classes, `labels`, `score` or `spans` if it is not named."""
+    label_column: str | None = None
+    """Column with the label (default: label; for other tasks labels, score or spans, and label if there is none)."""
     task: Task | None = None
     """What the files ask for: a class, several labels or a score for each text, a class or a score for each pair of
-    texts, or spans of a text (default: guessed from the training file)."""
+    texts, or spans of a text (default: guessed from the training file); for pairs, regression reads labels as
+    scores."""
     pair_columns: tuple[str, ...] = ("text_a", "text_b")
     """Columns with the two texts of a pair."""
     label_separator: str = "|"

@@ -8,7 +8,7 @@ import glob
 import os
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
@@ -30,6 +30,8 @@ class Labelled:
     """The second text of a pair."""
     score: float | None = None
     """The label as a number, where the task asks for one."""
+    file: str = field(default="", compare=False)
+    """Name of the file; empty for a text that came from none."""
 
     @property
     def whole(self) -> str:

@@ -1,7 +1,7 @@
 """Check labelled data before training, and report likely problems in full sentences.
 
 `lint` never changes the data and never raises: the caller decides what to do with an "error". It knows
-texts, labels and line numbers, not files or models.
+texts, labels and where they stand, and reads no files.
 """
 
 from collections import Counter
@@ -34,6 +34,10 @@ class Example(Protocol):
     @property
     def line(self) -> int:
         """The line in the file, counted from 1."""
+
+    @property
+    def file(self) -> str:
+        """The name of the file; empty if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +93,14 @@ def _empty(splits: Splits) -> Iterator[Finding]:
     for name, examples in splits.items():
         if not examples:
             yield Finding("error", "no-examples", f"{name} holds no texts at all.")
-        lines = [example.line for example in examples if not example.text.strip()]
-        if lines and len(lines) == len(examples):
-            yield Finding("error", "no-text", f"Every text in {name} is empty ({_see(lines)}).")
-        elif lines:
+        blank = [example for example in examples if not example.text.strip()]
+        if blank and len(blank) == len(examples):
+            yield Finding("error", "no-text", f"Every text in {name} is empty ({see(blank)}).")
+        elif blank:
             yield Finding(
                 "warning",
                 "empty-text",
-                f"{_of(len(lines), len(examples), 'text')} in {name} {_is(lines)} empty ({_see(lines)}).",
+                f"{_of(len(blank), len(examples), 'text')} in {name} {_is(blank)} empty ({see(blank)}).",
             )
 
 
@@ -114,7 +118,7 @@ def _classes(splits: Splits) -> Iterator[Finding]:
         return
     once = [example for example in train if counts[example.label] == 1]
     if once:
-        names = ", ".join(f"{example.label!r} (line {example.line})" for example in once[:_NAMED])
+        names = ", ".join(f"{example.label!r} ({place(example)})" for example in once[:_NAMED])
         more = f" and {len(once) - _NAMED:,} more" if len(once) > _NAMED else ""
         occur = "occurs" if len(once) == 1 else "occur"
         message = f"{len(once):,} label{'s' * (len(once) != 1)} {occur} only once in train: {names}{more}."
@@ -140,18 +144,18 @@ def unseen(splits: Splits) -> Iterator[Finding]:
     if not known:
         return
     for name, examples in splits.items():
-        lines: dict[str, list[int]] = {}
+        found: dict[str, list[Example]] = {}
         for example in examples:
             if example.label not in known:
-                lines.setdefault(example.label, []).append(example.line)
-        if lines:
+                found.setdefault(example.label, []).append(example)
+        if found:
             told = []
-            for label, where in list(lines.items())[:_NAMED]:
+            for label, where in list(found.items())[:_NAMED]:
                 near = get_close_matches(label, sorted(known), n=1)
                 meant = f"; did you mean {near[0]!r}?" if near else ""
-                told.append(f"{label!r} ({_times(len(where))}, {_see(where)}{meant})")
-            more = f" and {len(lines) - _NAMED:,} more" if len(lines) > _NAMED else ""
-            plural = "s" * (len(lines) != 1)
+                told.append(f"{label!r} ({_times(len(where))}, {see(where)}{meant})")
+            more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+            plural = "s" * (len(found) != 1)
             message = f"The label{plural} {', '.join(told)}{more} in {name} never occur{'s' * (not plural)} in train."
             yield Finding("error", "unseen-label", message)
 
@@ -163,11 +167,11 @@ def typos(splits: Splits) -> Iterator[Finding]:
     for name, examples in splits.items():
         for example in examples:
             counts[example.label] += 1
-            first.setdefault(example.label, f"{name} line {example.line}")
+            first.setdefault(example.label, f"{name} {place(example)}")
     by_count = sorted(counts, key=lambda label: (-counts[label], label))
-    for place, rare in enumerate(by_count):
+    for rank, rare in enumerate(by_count):
         # The commonest of the labels it may stand for.
-        frequent = next((label for label in by_count[:place] if _probable_typo(rare, label, counts)), None)
+        frequent = next((label for label in by_count[:rank] if _probable_typo(rare, label, counts)), None)
         if frequent is not None:
             yield Finding(
                 "warning",
@@ -217,7 +221,7 @@ def _shared(splits: Splits) -> Iterator[Finding]:
                 "warning",
                 SHARED,
                 f"{_of(len(shared), len(b), 'text')} in {other} also {stand} in {one} "
-                f"({_see([b[index].line for index in shared])} of {other}): "
+                f"({see([b[index] for index in shared])} of {other}): "
                 f"accuracy on {other} flatters a model {'trained' if one == 'train' else 'selected'} on {one}.",
             )
 
@@ -240,7 +244,7 @@ def _duplicates(splits: Splits) -> Iterator[Finding]:
                 "warning",
                 "duplicate",
                 f"{_of(len(repeats), len(examples), 'text')} in {name} {_repeat(repeats)} an earlier one "
-                f"(line {later.line} repeats line {earlier.line}).",
+                f"({place(later)} repeats {place(earlier)}).",
             )
         if conflicts:
             earlier, later = conflicts[0]
@@ -248,7 +252,7 @@ def _duplicates(splits: Splits) -> Iterator[Finding]:
                 "warning",
                 "conflicting-labels",
                 f"{_of(len(conflicts), len(examples), 'text')} in {name} {_repeat(conflicts)} an earlier one with "
-                f"another label (line {earlier.line} {earlier.label!r}, line {later.line} {later.label!r}).",
+                f"another label ({place(earlier)} {earlier.label!r}, {place(later)} {later.label!r}).",
             )
 
 
@@ -287,5 +291,11 @@ def _repeat(items: Sequence[object]) -> str:
     return "repeats" if len(items) == 1 else "repeat"
 
 
-def _see(lines: Sequence[int]) -> str:
-    return f"line {lines[0]}" if len(lines) == 1 else f"first: line {lines[0]}"
+def place(example: Example) -> str:
+    """Say where an example stands: `train.csv line 7`."""
+    return f"{example.file} line {example.line}".lstrip()
+
+
+def see(examples: Sequence[Example]) -> str:
+    """Say where the first of some examples stands."""
+    return place(examples[0]) if len(examples) == 1 else f"first: {place(examples[0])}"

@@ -47,6 +47,15 @@ def rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[obj
     return _TABLES[suffix](path, columns)
 
 
+def whole_rows(path: Path) -> Iterator[dict[str, object]]:
+    """Yield all cells of each row of a table by their columns; JSON rows may have different ones."""
+    if suffix_of(path) == ".jsonl":
+        yield from (row for _, row in _json_objects(path, "text"))
+        return
+    names = _HEADERS[suffix_of(path)](path)
+    yield from (dict(zip(names, cells, strict=True)) for _, cells in rows(path, {name: name for name in names}))
+
+
 def first_row(path: Path) -> dict[str, object]:
     """Return the columns of a table with the cells of its first row, which are None if it has no rows."""
     names = _HEADERS[suffix_of(path)](path)
@@ -129,6 +138,14 @@ def _tsv_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, lis
 
 
 def _json_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[object]]]:
+    for number, row in _json_objects(path, *columns.values()):
+        names = list(row)
+        found = [_position(column, names, f"{path}:{number}", what) for what, column in columns.items()]
+        yield number, [row[names[index]] for index in found]
+
+
+def _json_objects(path: Path, *columns: str) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield the numbered rows of a JSONL file; `columns` are those that an error message shows."""
     for number, line in lines(path):
         if not line.strip():
             continue
@@ -137,11 +154,9 @@ def _json_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, li
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}:{number}: broken JSON ({error}); mend or remove this line") from None
         if not isinstance(row, dict):
-            example = json.dumps(dict.fromkeys(columns.values(), "…"), ensure_ascii=False)
+            example = json.dumps(dict.fromkeys(columns, "…"), ensure_ascii=False)
             raise UserError(f"{path}:{number}: not a JSON object; each line must read {example}")
-        names = list(row)
-        found = [_position(column, names, f"{path}:{number}", what) for what, column in columns.items()]
-        yield number, [row[names[index]] for index in found]
+        yield number, row
 
 
 def _parquet_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, list[object]]]:

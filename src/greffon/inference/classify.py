@@ -1,16 +1,15 @@
 """Label texts with a fine-tuned run, as its task says: `greffon.classify`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from greffon.core.config import Data, Recipe, override
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.config import Data, Recipe, Task, override
+from greffon.core.errors import UserError, setting
 from greffon.data.corpora import Labelled
 from greffon.data.tasks import FORMS
-from greffon.data.tasks.multilabel import split_labels
-from greffon.data.tasks.tokens import spans_of
 from greffon.inference.loading import load
 from greffon.inference.measures import measure_of
 from greffon.inference.tasks.classes import Classification, PairClassification
@@ -28,6 +27,7 @@ def classify(
     run: str | Path | Run,
     texts: str | Sequence[str] | Sequence[tuple[str, str]],
     *,
+    task: Task | None = None,
     min_probability: float = 0.0,
     int8: bool = False,
 ) -> list[Said]:
@@ -35,10 +35,11 @@ def classify(
 
     A run for pairs takes pairs: `classify("runs/pairs", [("A dog runs.", "Un chien court.")])`. By the run's task the
     answers are classes, labels, scores or spans. Of what is less probable than `min_probability` it says nothing: then
-    the label is None. With `int8` the body computes in 8-bit integers: faster, with slightly
-    different probabilities.
+    the label is None. A `task` that is named must be the run's. With `int8` the body computes in 8-bit integers:
+    faster, with slightly different probabilities.
     """
     run = grafted(run)
+    check_task(run, task)
     given: list[str | tuple[str, str]] = [texts] if isinstance(texts, str) else [*texts]
     return answers(run, examples_of(run, given), min_probability=min_probability, int8=int8)
 
@@ -49,7 +50,7 @@ def examples_of(run: Run, texts: Sequence[str | tuple[str, str]]) -> list[Labell
 
 
 def _example(run: Run, text: str | tuple[str, str]) -> Labelled:
-    if (run.recipe.task == "pairs") == isinstance(text, str):
+    if FORMS[run.recipe.task].paired == isinstance(text, str):
         wanted = "pairs of texts: give two each (--pair A B)" if isinstance(text, str) else "single texts, not pairs"
         raise UserError(f"{run.path} reads {wanted}")
     return Labelled(text, "", 0) if isinstance(text, str) else Labelled(text[0], "", 0, text[1])
@@ -59,7 +60,7 @@ def answers(run: Run, examples: Sequence[Labelled], *, min_probability: float = 
     """Return what a run says of each text: nothing of which it is less sure than `min_probability`."""
     if not 0 <= min_probability <= 1:
         raise UserError(f"min_probability is {min_probability}; choose a number from 0 to 1")
-    if min_probability and run.recipe.answer == "regression":
+    if min_probability and not measure_of(run.recipe).has_probabilities:
         raise UserError(f"{run.path} gives scores, which have no probabilities; leave out --min-probability")
     found = measure_of(run.recipe).answers(run.recipe, run.scores, examples, outputs(run, examples, int8=int8))
     return [answer.above(min_probability) for answer in found] if min_probability else list(found)
@@ -74,7 +75,8 @@ def read_inputs(run: Run, file: Path, columns: Mapping[str, object]) -> list[Lab
 def own_columns(run: Run, columns: Mapping[str, object]) -> Data:
     """Describe files of a run's task, with the columns that the user names."""
     own = run.recipe.data
-    return override(Data(task=own.task, label_separator=own.label_separator, pair_columns=own.pair_columns), columns)
+    known = Data(task=own.task, label_separator=own.label_separator, pair_columns=own.pair_columns)
+    return override(replace(known, scored=not run.recipe.labels), columns)
 
 
 def outputs(run: Run, examples: Sequence[Labelled], *, int8: bool = False) -> list[np.ndarray]:
@@ -89,18 +91,19 @@ def probabilities(run: Run, examples: Sequence[Labelled], *, int8: bool = False)
 
 def unknown_labels(recipe: Recipe, examples: Sequence[Labelled], file: str | Path) -> str:
     """Say which label of the texts a run does not know; nothing if it knows them all."""
-    tags = recipe.answer == "tokens"
-    known = sorted({tag.partition("-")[2] for tag in recipe.labels} - {""}) if tags else recipe.labels
-    for example in examples if recipe.labels else ():
-        own = [example.label]
-        if recipe.answer == "multilabel":
-            own = split_labels(example.label)
-        elif tags:
-            own = [span.label for span in spans_of(example.label)]
-        for label in own:
-            if label not in known:
-                return f"{file}:{example.line}: the run does not know the label {label!r}{did_you_mean(label, known)}"
+    form = FORMS[recipe.task]
+    for example in examples:
+        if unknown := form.unknown(example, recipe.labels):
+            return f"{file}:{example.line}: the run does not know {unknown}"
     return ""
+
+
+def check_task(run: Run, task: Task | None) -> None:
+    """Refuse a task that was named and is not the run's."""
+    recipe = run.recipe
+    if task is None or task == recipe.task or (recipe.data.scored and task == recipe.answer):
+        return
+    raise UserError(f"{run.path} is a run for {recipe.task}, not for {task}; leave out {setting('task')}")
 
 
 def grafted(run: str | Path | Run) -> Run:

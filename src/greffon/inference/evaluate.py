@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import Backend, Data
+from greffon.core.config import Backend, Data, Task
 from greffon.core.conflicts import Idle, Values, beside, refuses
 from greffon.core.errors import UserError, setting
 from greffon.core.json_results import JsonResult
@@ -20,7 +20,7 @@ from greffon.data.tasks import read_examples
 from greffon.data.token_store import open_store
 from greffon.inference.beam import Search
 from greffon.inference.bleu import TranslationScores, sacrebleu, translation_scores
-from greffon.inference.classify import outputs, own_columns, unknown_labels
+from greffon.inference.classify import check_task, outputs, own_columns, unknown_labels
 from greffon.inference.loading import load
 from greffon.inference.measures import measure_of
 from greffon.inference.metrics import wilson_interval
@@ -114,7 +114,7 @@ def _file_without_columns(values: Values) -> str | None:
 EVALUATION_RULES = (
     Idle(("source", "target", "beam_size", "length_penalty", "backend"), _only_for("translators", "seq2seq")),
     Idle(("source_column", "target_column"), _only_for("translators", "seq2seq")),
-    Idle(("label_column",), _only_for("classifiers", "classify")),
+    Idle(("label_column", "task", "pair_columns", "label_separator"), _only_for("classifiers", "classify")),
     Idle(("text_column",), _only_for("classifiers and language models", "classify", "causal", "masked", "contrastive")),
     Idle(("int8",), _only_for("classifiers and translators", "classify", "seq2seq")),
     Idle(("source_column", "target_column"), _pairs_of_lines),
@@ -132,7 +132,10 @@ def evaluate(
     source: str | Path | None = None,
     target: str | Path | None = None,
     text_column: str = "text",
-    label_column: str = "label",
+    label_column: str | None = None,
+    task: Task | None = None,
+    pair_columns: Sequence[str] = (),
+    label_separator: str | None = None,
     source_column: str = "source",
     target_column: str = "target",
     beam_size: int = 4,
@@ -146,7 +149,8 @@ def evaluate(
     gives several labels, scores or spans), a `LanguageScores` for a causal or masked language
     model, a `ContrastScores` for a contrastive body and a `TranslationScores` for a translator. A translator
     takes two files aligned line by line, `source` and `target`, or a table with both columns. A masked language
-    model predicts tokens that are masked at random, the same ones each time.
+    model predicts tokens that are masked at random, the same ones each time. A `task` that is named must be the run's;
+    columns of pairs and what stands between labels are by default those of its training.
     """
     run = Run.open(run)
     objective = run.recipe.objective
@@ -162,7 +166,9 @@ def evaluate(
     if file is None:
         raise UserError("nothing to score the run on; give a FILE")
     if objective == "classify":
-        named = {"text_column": text_column, "label_column": label_column}
+        check_task(run, task)
+        named: dict[str, object] = {"text_column": text_column, "label_column": label_column}
+        named |= {"pair_columns": tuple(pair_columns) or None, "label_separator": label_separator}
         return _evaluate_labels(run, file, own_columns(run, named), int8)
     if objective == "body":
         raise UserError(f"{run.path} has no head that could be scored; fine-tune it with `greffon finetune {run.path}`")
@@ -189,11 +195,6 @@ def _warn_of_overlap(run: Run, examples: Sequence[Labelled], file: str | Path) -
 def _evaluate_labels(run: Run, file: str | Path, data: Data, int8: bool) -> TaskScores:
     examples = read_examples(Path(file), data)
     recipe = run.recipe
-    if (recipe.answer == "regression") != (examples[0].score is not None):
-        has = "labels" if recipe.answer == "regression" else "scores"
-        raise UserError(
-            f"{file} has {has} of pairs, which {run.path} did not learn; give a file like its training file"
-        )
     if findings := unknown_labels(recipe, examples, file):
         raise UserError(findings)
     _warn_of_overlap(run, examples, file)

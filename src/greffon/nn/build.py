@@ -7,7 +7,6 @@ from greffon.core.rng import derive
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import (
-    ClassHead,
     ContrastHead,
     MaskedHead,
     NoHead,
@@ -16,7 +15,7 @@ from greffon.nn.heads import (
     VocabularyHead,
 )
 from greffon.nn.model import Model
-from greffon.nn.task_heads import TokenHead, TowersHead
+from greffon.nn.task_heads import head_of
 
 BODIES: dict[str, type[Body]] = {"decoder": Decoder, "encoder": Encoder}
 
@@ -46,11 +45,7 @@ def classifier(recipe: Recipe) -> Model:
     """Build a body with the head of its task."""
     assert recipe.graft is not None
     body = BODIES[recipe.body](recipe.shape, recipe.vocab_size)
-    if recipe.task == "tokens":
-        return Model(body, TokenHead(body.hidden_size, recipe.outputs, recipe.graft, recipe.shape.norm_epsilon))
-    towers = recipe.task == "pairs" and recipe.graft.pair_reading == "towers"
-    kind = TowersHead if towers else ClassHead
-    return Model(body, kind(body.hidden_size, recipe.outputs, recipe.graft, recipe.shape.norm_epsilon))
+    return Model(body, head_of(recipe)(body.hidden_size, recipe.outputs, recipe.graft, recipe.shape.norm_epsilon))
 
 
 def translator(recipe: Recipe) -> Model:

@@ -218,6 +218,16 @@ class ClassHead(nn.Module):
                 nn.init.zeros_(self.inner.bias)
         self.norm = nn.LayerNorm(features, eps=norm_epsilon, bias=False) if graft.pooler_norm else nn.Identity()
 
+    @classmethod
+    def form(cls, hidden_size: int, graft: Graft) -> tuple[int, Graft]:
+        """Return the width of what the head reads, and its settings as they take effect."""
+        return hidden_size, graft
+
+    @classmethod
+    def reads(cls, graft: Graft) -> str:
+        """Say what the head reads."""
+        return graft.pooling
+
     def forward(self, hidden: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Return the logits of every class."""
         return self.classify(self.vectors(hidden, document_ids))

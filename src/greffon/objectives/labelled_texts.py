@@ -1,9 +1,9 @@
 """Labelled texts as token ids and batches."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -78,6 +78,9 @@ class LabelledTexts:
     does not use one), [CLS] and [SEP] around it for a bidirectional body. So has each window of a text.
     """
 
+    ignores: ClassVar[Mapping[str, str]] = {"pair_reading": "it is for pairs of texts; leave it out"}
+    """Settings of a head that have no effect, and why."""
+
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, long_texts: LongTexts | None = None) -> None:
         self.tokenizer = tokenizer
         self.context = recipe.shape.context
@@ -90,6 +93,11 @@ class LabelledTexts:
         self.targets: Targets = TARGETS.get(recipe.answer, ClassTargets.from_recipe)(recipe)
         epsilon = 0.0 if recipe.graft is None else recipe.graft.adversarial_epsilon
         self.objective = Classify(tokenizer.pad, epsilon, self.targets)
+
+    @property
+    def most_tokens(self) -> int | None:
+        """Number of tokens beyond which a text is not read; None if all of it is."""
+        return None if self.windows else self.context
 
     def encode(self, examples: Sequence[Labelled]) -> list[Encoded]:
         """Return the rows and the target of each text."""

@@ -1,7 +1,7 @@
 """Labelled files of any task as token ids, batches and outputs: the one place that chooses by the task."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -19,6 +19,14 @@ from greffon.objectives.tasks.tokens import TaggedTexts
 
 class TaskTexts(Protocol):
     """What training and scoring need of the texts of a task."""
+
+    ignores: ClassVar[Mapping[str, str]]
+    """Settings of a head that have no effect, and why."""
+
+    @property
+    def most_tokens(self) -> int | None:
+        """Number of tokens beyond which a text is not read; None if all of it is."""
+        ...
 
     @property
     def objective(self) -> Objective:
@@ -53,6 +61,11 @@ _TEXTS: dict[Task, type[LabelledTexts] | type[TaggedTexts]] = {"pairs": PairText
 def task_texts(recipe: Recipe, tokenizer: Tokenizer) -> TaskTexts:
     """Return the texts of a recipe's task."""
     return _TEXTS.get(recipe.task, LabelledTexts)(recipe, tokenizer)
+
+
+def ignored_settings(task: Task) -> Mapping[str, str]:
+    """Return the settings of a head that have no effect for a task, and why."""
+    return _TEXTS.get(task, LabelledTexts).ignores
 
 
 def make_outputs(recipe: Recipe, tokenizer: Tokenizer, model: Model, examples: Sequence[Labelled]) -> list[np.ndarray]:

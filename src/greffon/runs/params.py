@@ -15,6 +15,7 @@ from greffon.core.errors import UserError, out_of_range
 from greffon.core.json_results import JsonResult
 from greffon.core.presets import DEFAULTS, PRESETS
 from greffon.core.presets import preset as look_up
+from greffon.nn.task_heads import head_of
 from greffon.runs.run import Run
 
 
@@ -185,12 +186,8 @@ def class_head_component(shape: Shape, classes: int, graft: Graft) -> Component:
 
 def grafted_head_component(recipe: Recipe, graft: Graft) -> Component:
     """Count the head of a fine-tuned run."""
-    if recipe.task == "tokens":
-        graft = replace(graft, pooling="mean", concat_embeddings=False)
-    shape = recipe.shape
-    if recipe.task == "pairs" and graft.pair_reading == "towers":  # |u − v| and u · v side by side
-        shape = replace(shape, hidden_size=2 * shape.hidden_size, heads=1)
-    return class_head_component(shape, recipe.outputs, graft)
+    hidden_size, graft = head_of(recipe).form(recipe.shape.hidden_size, graft)
+    return class_head_component(replace(recipe.shape, hidden_size=hidden_size, heads=1), recipe.outputs, graft)
 
 
 def params(

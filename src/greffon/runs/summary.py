@@ -9,6 +9,7 @@ from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.core.json_results import JsonResult
 from greffon.core.locks import LOCK
+from greffon.nn.task_heads import head_of
 from greffon.runs.params import params_of_run
 from greffon.runs.run import Run
 
@@ -32,6 +33,10 @@ class Summary(JsonResult):
     recipe: Recipe
     finished: bool
     """Whether training has ended; early stopping ends it before all steps are done."""
+    task: str
+    """What the labelled files asked for; empty for a run without a grafted head."""
+    reads: str
+    """What the grafted head reads; empty without one."""
     lowercase: bool
     """Whether the tokenizer converts text to lower case."""
 
@@ -58,6 +63,8 @@ def show(run: str | Path | Run) -> Summary:
         changed=time.strftime("%Y-%m-%d %H:%M", time.localtime(newest)),
         recipe=recipe,
         finished=run.finished,
+        task="" if recipe.graft is None else recipe.task,
+        reads="" if recipe.graft is None else head_of(recipe).reads(recipe.graft),
         lowercase=_lowercase(run),
     )
 

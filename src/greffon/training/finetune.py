@@ -4,13 +4,14 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Task, Training, check_names, override
-from greffon.core.conflicts import FINETUNING_RULES, Idle, refuse_idle
+from greffon.core.conflicts import FINETUNING_RULES, Idle, Values, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
@@ -19,7 +20,8 @@ from greffon.core.settings import Finetuning, Labels, Launch, Machine, part, tak
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.splits import Splits, load_splits
-from greffon.data.tasks import FORMS, guess_task
+from greffon.data.tasks import FORMS, with_task
+from greffon.objectives.task_texts import ignored_settings, task_texts
 from greffon.runs.huggingface.fit import export_note, head_form
 from greffon.runs.run import Run
 from greffon.training.distributed.launch import begin, launched
@@ -75,8 +77,8 @@ def finetune(
             settings=settings,
         )
         if group.is_main and not quiet and labels.task is None:
-            say(f"task: {data.task}, as {Path(train).name} reads (--task names another)")
-        findings = check(splits, source, unread_beyond(recipe)) + check_body(source)
+            say(guessed(data))
+        findings = check(splits, source, recipe) + check_body(source)
         if group.is_main and not quiet:
             for told in (*findings, *_better_body(source)):
                 say(str(told))
@@ -94,7 +96,7 @@ def labelled_data(
     valid: str | Path | None,
     test: str | Path | None,
     text_column: str,
-    label_column: str,
+    label_column: str | None,
     task: Task | None = "classes",
     pair_columns: tuple[str, ...] = Data().pair_columns,
     label_separator: str = Data().label_separator,
@@ -113,23 +115,17 @@ def labelled_data(
         pair_columns=tuple(pair_columns),
         label_separator=label_separator,
     )
-    return replace(data, task=guess_task(Path(train), data)[0] if task is None else task)
+    return with_task(Path(train), data, task)
 
 
-def unread_beyond(recipe: Recipe) -> int | None:
-    """Return the number of tokens beyond which a text is not read; None if all of it is."""
-    assert recipe.graft is not None
-    together = recipe.task == "pairs" and recipe.graft.pair_reading == "cross"
-    if recipe.task == "tokens":  # which are read in rows of whole words
-        return None
-    return recipe.shape.context if together or recipe.graft.long_texts == "truncate" else None
+def guessed(data: Data) -> str:
+    """Say which task the training file was taken for."""
+    return f"task: {data.task}, as {Path(data.train[0]).name} reads (--task names another)"
 
 
-def check(splits: Splits, source: Run, context: int | None) -> list[Finding]:
-    """Look over the labelled texts; an error among the findings ends the matter.
-
-    Of a text with more tokens than `context`, the rest is not read; None if all of every text is.
-    """
+def check(splits: Splits, source: Run, recipe: Recipe) -> list[Finding]:
+    """Look over the labelled texts; an error among the findings ends the matter."""
+    context = task_texts(recipe, source.tokenizer).most_tokens
     parts = {"train": splits.train}
     parts |= {name: part for name, part in (("valid", splits.valid), ("test", splits.test)) if part}
     counts = {
@@ -271,23 +267,17 @@ def _scale(examples: Sequence[Labelled]) -> tuple[float, ...]:
     return (float(np.mean(scores)), float(np.std(scores)) or 1.0) if scores else ()
 
 
-_OF_ONE_VECTOR = ("pooling", "concat_embeddings", "adversarial_epsilon", "long_texts", "head_init")
-
-
 def _refuse_ignored(task: Task, settings: Mapping[str, Any]) -> None:
     """Refuse settings of the head that a task would ignore."""
     if task != "classes" and settings.get("head_init") == "probe":
         why = f"here: only a head for classes has a probe, and this is for {task}; leave it out"
         refuse_idle([Idle(("head_init",), lambda values: why)], settings)
-    if task != "pairs":
-        refuse_idle(
-            [Idle(("pair_reading",), lambda values: f"here: it is for pairs of texts, and this is for {task}")],
-            settings,
-        )
-    if task == "tokens":
-        refuse_idle(
-            [Idle(_OF_ONE_VECTOR, lambda values: "here: a head for spans reads every word; leave it out")], settings
-        )
+    ignored = ignored_settings(task)
+    refuse_idle([Idle((name,), partial(_here, why)) for name, why in ignored.items()], settings)
+
+
+def _here(why: str, values: Values) -> str:
+    return f"here: {why}"
 
 
 def _check_body_fits(source: Run) -> None:

@@ -179,7 +179,6 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         return np.stack(texts.outputs(model, held[""][1])).tolist()
 
     test = f", {len(splits.test):,} for the test" if splits.test else ""
-    names = "tags" if recipe.task == "tokens" else "classes" if recipe.answer == "classes" else "labels"
     return Job(
         texts.objective,
         batches,
@@ -188,7 +187,7 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         digest=texts.digest(splits),
         summary=(
             f"texts: {len(splits.train):,} to train on, {len(splits.valid):,} for validation{test}"
-            + (f"; {names}: {', '.join(recipe.labels)}" if recipe.labels else "; scores")
+            + (f"; {measure.noun}: {', '.join(recipe.labels)}" if recipe.labels else f"; {measure.noun}")
         ),
         epoch=epoch,
         judge=judge if recipe.data.fold and recipe.task == "classes" else None,

@@ -5,7 +5,9 @@
       selection.json      the number of evaluations after which the mean score of the folds was best
 
 Then the run itself trains on all labels, with the same schedule, for as many epochs. Below `ONE_FOLD_FROM` labels there
-are five folds, from there on one is enough. Epoch 0, the head as it starts, is among the choices, and wins ties.
+are five folds, from there on one is enough. Epoch 0, the head as it starts, is among the choices, and wins ties. Where
+no group of texts (no class, or no fifth of the scores) can be divided, there are no folds: a head that starts as the
+probe stays so, and one that starts at random is trained for all epochs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import Recipe
+from greffon.core.config import Recipe, Training
 from greffon.core.files import read_json, write_json
 from greffon.data.splits import fold_numbers, load_splits
+from greffon.inference.measures import measure_of
 from greffon.nn.model import Model
 from greffon.runs.run import SELECTION, Run
 from greffon.training.distributed.base import ProcessGroup
@@ -40,9 +43,9 @@ class Selection:
     """What the folds have chosen."""
 
     evaluations: int
-    """Evaluations after the first one until the best; 0 keeps the head as it starts."""
+    """Evaluations after the first one until the best; 0 keeps the head as it starts, the probe."""
     folds: int
-    """Number of folds; 0 where no class has two texts, so that nothing could be chosen."""
+    """Number of folds; 0 where no group has two texts, so that nothing could be chosen."""
     scores: dict[str, float]
     """Mean scores of the folds at that point."""
     curve: list[dict[str, float]]
@@ -74,7 +77,8 @@ def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], grou
             tidy(run)
     chosen = Selection(**read_json(file))
     if not chosen.folds:
-        tell("no class has two texts, so no epoch can be selected: the head stays as it starts")
+        kept = "the head stays as it starts" if not chosen.evaluations else "it is trained for all of them"
+        tell(f"none of the {measure_of(run.recipe).noun} has two texts, so no epoch can be selected: {kept}")
         own = replace(run.recipe, data=replace(run.recipe.data, valid=run.recipe.data.train))
         job = replace(job, evaluate=JOBS[own.objective](own, run.tokenizer).evaluate)
 
@@ -141,7 +145,7 @@ def fold_recipe(recipe: Recipe, fold: int, texts: int) -> Recipe:
 def choose(run: Run, folds: Sequence[Run], key: Callable[[Scores], tuple[float, ...]]) -> Selection:
     """Average the scores of the folds at each evaluation, weighed by their texts, and take the first of the best."""
     if not folds:
-        return Selection(0, 0, {}, [])
+        return Selection(0 if _is_probed(run.recipe) else _evaluations(run.recipe.training), 0, {}, [])
     counts = [len(load_splits(fold.recipe.data).valid) for fold in folds]
     curves = [
         [_numbers(entry["valid"]) for entry in fold.metrics() if "valid" in entry and "averaged" not in entry]
@@ -153,6 +157,15 @@ def choose(run: Run, folds: Sequence[Run], key: Callable[[Scores], tuple[float, 
     ]
     best = max(range(len(curve)), key=lambda i: (*key(curve[i]), -i))
     return Selection(best, len(folds), curve[best], curve)
+
+
+def _is_probed(recipe: Recipe) -> bool:
+    return recipe.graft is not None and recipe.graft.head_init == "probe"
+
+
+def _evaluations(training: Training) -> int:
+    """Count the evaluations of a whole training, after the first one."""
+    return -(-training.steps // training.eval_interval)
 
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:

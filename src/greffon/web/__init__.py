@@ -23,13 +23,21 @@ from typing import TYPE_CHECKING
 from greffon.core.errors import UserError
 
 if TYPE_CHECKING:
+    from greffon.core.config import Task
     from greffon.labelling.session import Session
     from greffon.runs.run import Run
 
 
-def serve(runs: "Sequence[str | Path | Run]", *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve a web page for runs and comparisons until Ctrl-C: `serve(["runs/body"])`; port 0 takes a free port."""
+def serve(
+    runs: "Sequence[str | Path | Run]", *, task: "Task | None" = None, host: str = "127.0.0.1", port: int = 8000
+) -> None:
+    """Serve a web page for runs and comparisons until Ctrl-C: `serve(["runs/body"])`; port 0 takes a free port.
+
+    A `task` that is named must be that of each fine-tuned run.
+    """
     _check_packages()
+    if task is not None:
+        _check_tasks(runs, task)
     from greffon.web.server import run_server
 
     run_server(runs, host, port)
@@ -42,6 +50,17 @@ def serve_labelling(session: "Session", *, host: str = "127.0.0.1", port: int = 
     from greffon.web.server import serve_app
 
     serve_app(lambda hosts: make_label_app(session, hosts=hosts), host, port, "read the texts and label them")
+
+
+def _check_tasks(runs: "Sequence[str | Path | Run]", task: "Task") -> None:
+    from greffon.inference.classify import check_task
+    from greffon.runs.run import Run
+
+    for path in runs:
+        if isinstance(path, Run) or (Path(path) / "recipe.json").is_file():
+            run = Run.open(path)
+            if run.recipe.graft is not None:
+                check_task(run, task)
 
 
 def _check_packages() -> None:

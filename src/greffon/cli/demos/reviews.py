@@ -49,7 +49,7 @@ def demo(*, out: str | Path = "demo-run", budget: Budget | None = None) -> Compa
         say("1/2 · a body pretrained on reviews without their labels, by contrast of documents")
         pretrain([data / "reviews.txt"], objective="contrastive", out=body, steps=budget.steps, force=True)
     say("2/2 · the body with few labels: fine-tuned, from scratch, frozen, and TF-IDF beside them")
-    return compare(
+    made = compare(
         [Run.open(body)],
         train=data / "train.csv",
         test=data / "test.csv",
@@ -57,7 +57,10 @@ def demo(*, out: str | Path = "demo-run", budget: Budget | None = None) -> Compa
         seeds=budget.seeds,
         epochs=budget.epochs,
         train_sizes=budget.train_sizes,
+        task="classes",
     )
+    assert isinstance(made, Comparison)
+    return made
 
 
 def demo_data(folder: str | Path, reviews: int = 25_000, sizes: tuple[int, int, int] = SIZES) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from greffon.core.config import Data
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, did_you_mean
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.readers import SUFFIXES, first_row, suffix_of
@@ -18,6 +18,9 @@ Counts = Mapping[str, Sequence[int]]
 
 class Form(Protocol):
     """How the files of one task are read, divided and checked."""
+
+    paired: bool
+    """Whether an example is two texts."""
 
     def sign(self, path: Path, data: Data) -> str:
         """Return what shows that a file is of this form; empty if nothing does."""
@@ -35,6 +38,10 @@ class Form(Protocol):
         """Return the names of the outputs that a head needs; empty for a single score."""
         ...
 
+    def unknown(self, example: Labelled, labels: Sequence[str]) -> str:
+        """Say what of an example's label a head with these outputs did not learn; empty if it learned all of it."""
+        ...
+
     def strata(self, examples: Sequence[Labelled]) -> list[str]:
         """Return the group of each example; a part that is held out takes its share of each group."""
         ...
@@ -46,6 +53,15 @@ class Form(Protocol):
     def lint(self, parts: Parts, counts: Counts | None = None, context: int | None = None) -> list[Finding]:
         """Return likely problems, errors first."""
         ...
+
+
+def unknown_label(own: Sequence[str], known: Sequence[str]) -> str:
+    """Name the first label that is not among the known ones; empty if all are.
+
+    >>> unknown_label(["god"], ["bad", "good"])
+    "the label 'god'; did you mean 'good'?"
+    """
+    return next((f"the label {label!r}{did_you_mean(label, known)}" for label in own if label not in known), "")
 
 
 def no_weights(task: str) -> UserError:
@@ -60,6 +76,19 @@ def columns_of(path: Path) -> dict[str, object]:
     return first_row(path)
 
 
-def label_column(data: Data, usual: str) -> str:
-    """Return the column with the labels: the one that the user named, or else the task's usual one."""
-    return usual if data.label_column == Data().label_column else data.label_column
+LABEL = "label"
+"""The usual column of a class, and of any task's labels where its own usual column is absent."""
+
+
+def label_column(path: Path, data: Data, usual: str = LABEL) -> str:
+    """Return the column with the labels: the one that the user named, the task's usual one, or else `label`."""
+    if data.label_column is not None:
+        return data.label_column
+    columns = columns_of(path)
+    return LABEL if usual not in columns and LABEL in columns else usual
+
+
+def is_shown(path: Path, data: Data, usual: str) -> bool:
+    """Whether the column shows the task: it is there, and the user named it, or named none and there is no `label`."""
+    columns = columns_of(path)
+    return usual in columns and (data.label_column == usual or (data.label_column is None and LABEL not in columns))

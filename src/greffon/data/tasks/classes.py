@@ -7,19 +7,22 @@ from pathlib import Path
 from greffon.core.config import Data
 from greffon.data.corpora import Labelled, labelled, texts_of
 from greffon.data.lint import CLASSES, Finding, lint
-from greffon.data.tasks.base import Counts, Parts, columns_of
+from greffon.data.tasks.base import Counts, Parts, columns_of, label_column, unknown_label
 
 
 class Classes:
     """The form of files for classification."""
 
+    paired: bool = False
+
     def sign(self, path: Path, data: Data) -> str:
         """A column with the name of the label's."""
-        return f"the column {data.label_column!r}" if data.label_column in columns_of(path) else ""
+        column = label_column(path, data)
+        return f"the column {column!r}" if column in columns_of(path) else ""
 
     def read(self, path: Path, data: Data) -> list[Labelled]:
         """Return the labelled texts."""
-        return labelled(path, data.text_column, data.label_column)
+        return labelled(path, data.text_column, label_column(path, data))
 
     def inputs(self, path: Path, data: Data) -> list[Labelled]:
         """Return the texts."""
@@ -28,6 +31,10 @@ class Classes:
     def labels(self, examples: Sequence[Labelled]) -> tuple[str, ...]:
         """Return the classes, in order."""
         return tuple(sorted({example.label for example in examples}))
+
+    def unknown(self, example: Labelled, labels: Sequence[str]) -> str:
+        """Name what of the label is unknown."""
+        return unknown_label([example.label], labels)
 
     def strata(self, examples: Sequence[Labelled]) -> list[str]:
         """Return the class of each text."""

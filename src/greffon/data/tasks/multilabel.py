@@ -10,7 +10,7 @@ from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled, string_cell
 from greffon.data.lint import Finding, lint, typos, unseen
 from greffon.data.readers import rows
-from greffon.data.tasks.base import Counts, Parts, columns_of, label_column
+from greffon.data.tasks.base import LABEL, Counts, Parts, columns_of, is_shown, label_column, unknown_label
 from greffon.data.tasks.classes import Classes
 
 SEPARATOR = "|"
@@ -30,27 +30,32 @@ def split_labels(label: str) -> list[str]:
 class Multilabel:
     """The form of files for several labels a text."""
 
+    paired: bool = False
+
     def sign(self, path: Path, data: Data) -> str:
         """A column `labels`, or two columns of 0 and 1 beside the text."""
-        columns = columns_of(path)
-        if "labels" in columns:
+        if is_shown(path, data, "labels"):
             return "the column 'labels'"
-        others = {name: cell for name, cell in columns.items() if name != data.text_column}
-        if len(others) > 1 and data.text_column in columns and all(_is_bit(cell) for cell in others.values()):
-            return f"the columns of 0 and 1 ({', '.join(list(others)[:3])}{', …' * (len(others) > 3)})"
+        names = _bit_columns(path, data)
+        if names and LABEL not in names:
+            return f"the columns of 0 and 1 ({', '.join(names[:3])}{', …' * (len(names) > 3)})"
         return ""
 
     def read(self, path: Path, data: Data) -> list[Labelled]:
         """Return the texts with their labels."""
         columns = columns_of(path)
-        named = label_column(data, "labels")
-        if named in columns or named != "labels" or data.text_column not in columns or len(columns) < 3:
+        named = label_column(path, data, "labels")
+        names = _bit_columns(path, data)
+        if not names and named not in columns and data.label_column is None and len(columns) > 2:
+            names = [name for name in columns if name != data.text_column]  # of which one is told to be no label
+        if not names or data.text_column not in columns:
             cells = rows(path, {"text": data.text_column, "label": named})
             return [
-                Labelled(string_cell(text, path, line, data.text_column), _joined(labels, path, line, data), line)
+                Labelled(
+                    string_cell(text, path, line, data.text_column), _joined(labels, path, line, data, named), line
+                )
                 for line, (text, labels) in cells
             ]
-        names = [name for name in columns if name != data.text_column]
         wanted = {"text": data.text_column, **{name: name for name in names}}
         return [
             Labelled(
@@ -68,6 +73,10 @@ class Multilabel:
     def labels(self, examples: Sequence[Labelled]) -> tuple[str, ...]:
         """Return the labels, in order."""
         return tuple(sorted({label for example in examples for label in split_labels(example.label)}))
+
+    def unknown(self, example: Labelled, labels: Sequence[str]) -> str:
+        """Name what of the label is unknown."""
+        return unknown_label(split_labels(example.label), labels)
 
     def strata(self, examples: Sequence[Labelled]) -> list[str]:
         """Return the rarest label of each text, so that rare labels are in both parts."""
@@ -87,18 +96,26 @@ class Multilabel:
         return lint(parts, counts, context, own=(_labels, _unseen, _typos))
 
 
+def _bit_columns(path: Path, data: Data) -> list[str]:
+    """Return the columns of 0 and 1, two or more, that are all there is beside the text; none where one is named."""
+    columns = columns_of(path)
+    others = {name: cell for name, cell in columns.items() if name != data.text_column}
+    plain = data.label_column is None and "labels" not in columns and data.text_column in columns
+    return list(others) if plain and len(others) > 1 and all(map(_is_bit, others.values())) else []
+
+
 def _is_bit(cell: object) -> bool:
     return isinstance(cell, str | int) and cell in _BITS
 
 
-def _joined(cell: object, path: Path, line: int, data: Data) -> str:
+def _joined(cell: object, path: Path, line: int, data: Data, column: str) -> str:
     """Return the labels of a cell (text with separators, or a JSON list) in one spelling."""
     if cell is None:
         cell = ""
     if isinstance(cell, list) and all(isinstance(item, str) for item in cell):
         parts = [str(item) for item in cell]
     else:
-        parts = string_cell(cell, path, line, label_column(data, "labels")).split(data.label_separator)
+        parts = string_cell(cell, path, line, column).split(data.label_separator)
     return _spelling([part.strip() for part in parts], path, line)
 
 

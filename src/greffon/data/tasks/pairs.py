@@ -7,15 +7,20 @@ from pathlib import Path
 from greffon.core.config import Data
 from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled, label_cell, string_cell
-from greffon.data.lint import CLASSES, Finding, lint
+from greffon.data.lint import CLASSES, Finding, lint, see
 from greffon.data.readers import rows
-from greffon.data.tasks.base import Counts, Parts, columns_of, label_column
+from greffon.data.tasks.base import LABEL, Counts, Parts, columns_of, is_shown, label_column
 from greffon.data.tasks.classes import Classes
 from greffon.data.tasks.regression import Regression, constant, score_cell
 
+MOST_GRADES = 10
+"""With more different numbers than these for labels, they are probably scores."""
+
 
 class Pairs:
-    """The form of files for pairs of texts; the label's kind is that of its column: `score` holds numbers."""
+    """The form of files for pairs of texts; labels are scores in a column `score`, or where `Data.scored` says so."""
+
+    paired: bool = True
 
     def sign(self, path: Path, data: Data) -> str:
         """The columns of both texts."""
@@ -25,9 +30,8 @@ class Pairs:
 
     def read(self, path: Path, data: Data) -> list[Labelled]:
         """Return the pairs with their labels or scores."""
-        columns = columns_of(path)
-        scored = (data.label_column not in columns and "score" in columns) or data.label_column == "score"
-        column = label_column(data, "score") if scored else data.label_column
+        scored = data.scored or is_shown(path, data, "score")
+        column = label_column(path, data, "score" if scored else LABEL)
         first, second = pair_columns(data)
         found = []
         for line, (a, b, label) in rows(path, {"pair_a": first, "pair_b": second, "label": column}):
@@ -49,6 +53,12 @@ class Pairs:
         """Return the classes, in order; nothing for scores."""
         return () if are_scores(examples) else Classes().labels(examples)
 
+    def unknown(self, example: Labelled, labels: Sequence[str]) -> str:
+        """Name what of the label is unknown."""
+        if not labels:
+            return ""
+        return "scores of pairs, but their labels" if example.score is not None else Classes().unknown(example, labels)
+
     def strata(self, examples: Sequence[Labelled]) -> list[str]:
         """Return the group of each pair, as its label's kind has it."""
         return (Regression() if are_scores(examples) else Classes()).strata(examples)
@@ -59,7 +69,7 @@ class Pairs:
 
     def lint(self, parts: Parts, counts: Counts | None = None, context: int | None = None) -> list[Finding]:
         """Check both texts, and the labels as their kind is checked."""
-        own = (constant,) if are_scores([*parts.get("train", ())]) else CLASSES
+        own = (constant,) if are_scores([*parts.get("train", ())]) else (*CLASSES, _numbers)
         whole = {name: [replace(example, text=example.whole) for example in part] for name, part in parts.items()}
         return sorted(
             [*_two_kinds(parts), *_one_side(parts), *lint(whole, counts, context, own=own)],
@@ -79,6 +89,18 @@ def are_scores(examples: Sequence[Labelled]) -> bool:
     return any(example.score is not None for example in examples)
 
 
+def _numbers(parts: Parts) -> Iterator[Finding]:
+    """Find classes that are probably scores: numbers with a fraction, or a great many."""
+    labels = {example.label for example in parts.get("train", ())}
+    try:
+        values = [float(label) for label in labels]
+    except ValueError:
+        return
+    if len(values) > MOST_GRADES or not all(value.is_integer() for value in values):
+        message = "The labels of the pairs are numbers, read as classes: --task regression reads them as scores."
+        yield Finding("warning", "number-labels", message)
+
+
 def _two_kinds(parts: Parts) -> Iterator[Finding]:
     """Find scores in one file and classes in another."""
     kinds = {name: are_scores(part) for name, part in parts.items() if part}
@@ -91,10 +113,8 @@ def _two_kinds(parts: Parts) -> Iterator[Finding]:
 
 def _one_side(parts: Parts) -> Iterator[Finding]:
     for name, part in parts.items():
-        lines = [pair.line for pair in part if bool(pair.text.strip()) != bool((pair.second or "").strip())]
-        if lines:
-            are = "is" if len(lines) == 1 else "are"
-            message = (
-                f"{len(lines):,} of the {len(part):,} pairs in {name} {are} empty on one side (first: line {lines[0]})."
-            )
+        found = [pair for pair in part if bool(pair.text.strip()) != bool((pair.second or "").strip())]
+        if found:
+            are = "is" if len(found) == 1 else "are"
+            message = f"{len(found):,} of the {len(part):,} pairs in {name} {are} empty on one side ({see(found)})."
             yield Finding("warning", "one-side-empty", message)

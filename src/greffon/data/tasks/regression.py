@@ -11,7 +11,7 @@ from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled, string_cell
 from greffon.data.lint import Finding, lint
 from greffon.data.readers import rows
-from greffon.data.tasks.base import Counts, Parts, columns_of, label_column, no_weights
+from greffon.data.tasks.base import Counts, Parts, is_shown, label_column, no_weights
 from greffon.data.tasks.classes import Classes
 
 BINS = 5
@@ -21,13 +21,15 @@ BINS = 5
 class Regression:
     """The form of files for regression."""
 
+    paired: bool = False
+
     def sign(self, path: Path, data: Data) -> str:
         """A column `score`."""
-        return "the column 'score'" if "score" in columns_of(path) else ""
+        return "the column 'score'" if is_shown(path, data, "score") else ""
 
     def read(self, path: Path, data: Data) -> list[Labelled]:
         """Return the texts with their scores."""
-        column = label_column(data, "score")
+        column = label_column(path, data, "score")
         found = rows(path, {"text": data.text_column, "label": column})
         examples = []
         for line, (text, cell) in found:
@@ -42,6 +44,10 @@ class Regression:
     def labels(self, examples: Sequence[Labelled]) -> tuple[str, ...]:
         """Return nothing: there is one output, and it has no name."""
         return ()
+
+    def unknown(self, example: Labelled, labels: Sequence[str]) -> str:
+        """Name what of the label is unknown."""
+        return ""
 
     def strata(self, examples: Sequence[Labelled]) -> list[str]:
         """Return which fifth of the scores each one is in; equal scores are in the same."""

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from greffon.core.config import Data
 from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled, string_cell, texts_of
-from greffon.data.lint import Finding, lint, typos, unseen
+from greffon.data.lint import Finding, lint, see, typos, unseen
 from greffon.data.readers import lines, rows
-from greffon.data.tasks.base import Counts, Parts, columns_of, label_column, no_weights
+from greffon.data.tasks.base import Counts, Parts, columns_of, label_column, no_weights, unknown_label
 
 SUFFIXES = (".conll", ".conll.gz", ".conll.xz")
 OUTSIDE = "O"
@@ -38,17 +38,20 @@ class Span(NamedTuple):
 class Tokens:
     """The form of files for marking spans."""
 
+    paired: bool = False
+
     def sign(self, path: Path, data: Data) -> str:
         """The name of the file, or a column `spans`."""
         if path.name.endswith(SUFFIXES):
             return "the name of the file"
-        return "the column 'spans'" if "spans" in columns_of(path) else ""
+        named = data.label_column in (None, "spans")
+        return "the column 'spans'" if named and "spans" in columns_of(path) else ""
 
     def read(self, path: Path, data: Data) -> list[Labelled]:
         """Return the texts, each with its spans."""
         if path.name.endswith(SUFFIXES):
             return list(_sentences(path))
-        column, found = label_column(data, "spans"), []
+        column, found = label_column(path, data, "spans"), []
         for line, (cell, marked) in rows(path, {"text": data.text_column, "label": column}):
             text = string_cell(cell, path, line, data.text_column)
             spans = _spans_of_cell(marked, f"{path}:{line}: {column!r}", text)
@@ -65,6 +68,11 @@ class Tokens:
         """Return the IOB2 tags of all labels."""
         names = sorted({span.label for example in examples for span in spans_of(example.label)})
         return (OUTSIDE, *(f"{place}-{name}" for name in names for place in "BI"))
+
+    def unknown(self, example: Labelled, labels: Sequence[str]) -> str:
+        """Name what of the label is unknown."""
+        known = sorted({tag.partition("-")[2] for tag in labels} - {""})
+        return unknown_label([span.label for span in spans_of(example.label)], known)
 
     def strata(self, examples: Sequence[Labelled]) -> list[str]:
         """Return the rarest label of each text, so that rare labels are in both parts."""
@@ -155,7 +163,7 @@ def _sentences(path: Path, *, tagged: bool = True) -> Iterator[Labelled]:
     first = 0
     for number, line in lines(path):
         cells = line.split()
-        if not cells or cells[0] == "-DOCSTART-":
+        if not is_word(line):
             if words:
                 yield _sentence(words, tags, first)
             words, tags = [], []
@@ -170,6 +178,24 @@ def _sentences(path: Path, *, tagged: bool = True) -> Iterator[Labelled]:
         yield _sentence(words, tags, first)
 
 
+def is_word(line: str) -> bool:
+    """Whether a line of a .conll file holds a word, and not the end of a sentence or the beginning of a document."""
+    return bool(line.strip()) and line.split()[0] != "-DOCSTART-"
+
+
+def places_of(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Return where words begin and end in the sentence that they make, with a space between two.
+
+    >>> places_of(["Anna", "left"])
+    [(0, 4), (5, 9)]
+    """
+    places, end = [], -1
+    for word in words:
+        places.append((end + 1, end + 1 + len(word)))
+        end = places[-1][1]
+    return places
+
+
 def _tag(tag: str, path: Path, line: int) -> str:
     """Return a tag that is IOB (or one of its relatives, with S and E, or U and L)."""
     place, dash, label = tag.partition("-")
@@ -179,11 +205,7 @@ def _tag(tag: str, path: Path, line: int) -> str:
 
 
 def _sentence(words: Sequence[str], tags: Sequence[str], line: int) -> Labelled:
-    places, end = [], -1
-    for word in words:
-        places.append((end + 1, end + 1 + len(word)))
-        end = places[-1][1]
-    return Labelled(" ".join(words), spelling(spans_of_tags(places, tags)), line)
+    return Labelled(" ".join(words), spelling(spans_of_tags(places_of(words), tags)), line)
 
 
 def _spans_of_cell(cell: object, where: str, text: str) -> list[Span]:
@@ -244,11 +266,11 @@ def _inside_words(parts: Parts) -> Iterator[Finding]:
         for example in part:
             spans, words = spans_of(example.label), words_of(example.text)
             if spans and spans_of_tags(words, tags_of_spans(words, spans)) != spans:
-                cut.append(example.line)
+                cut.append(example)
         if cut:
             have = "has spans" if len(cut) == 1 else "have spans"
             message = (
                 f"{len(cut):,} of the {len(part):,} texts in {name} {have} that begin or end inside a word or at a "
-                f"space (first: line {cut[0]}): whole words are marked there."
+                f"space ({see(cut)}): whole words are marked there."
             )
             yield Finding("warning", "inside-word", message)

@@ -25,6 +25,10 @@ class Measure(Protocol):
     """Name of the measure that comes first."""
     higher_is_better: bool
     """Whether more of it is better."""
+    has_probabilities: bool
+    """Whether an answer has a probability, of which a least one can be asked for."""
+    noun: str
+    """What the outputs of the head are called."""
 
     def held_out(self, recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> dict[str, float]:
         """Return the scores by which a training chooses its weights, `loss` among them."""

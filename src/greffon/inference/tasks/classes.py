@@ -108,6 +108,8 @@ class Classes:
 
     metric: str = "accuracy"
     higher_is_better: bool = True
+    has_probabilities: bool = True
+    noun: str = "classes"
 
     def held_out(self, recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> dict[str, float]:
         """Return the accuracy and the mean loss."""

@@ -96,6 +96,8 @@ class Multilabel:
 
     metric: str = "micro_f1"
     higher_is_better: bool = True
+    has_probabilities: bool = True
+    noun: str = "labels"
 
     def held_out(self, recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> dict[str, float]:
         """Return micro F1, loss, and the threshold of each label, chosen on these texts."""

@@ -88,10 +88,22 @@ class Regression:
 
     metric: str = "mae"
     higher_is_better: bool = False
+    has_probabilities: bool = False
+    noun: str = "scores"
+
+    def value(self, row: npt.NDArray[Any]) -> float:
+        """Return the score that the outputs for a text stand for."""
+        return float(row[0])
+
+    def _both(
+        self, examples: Sequence[Labelled], outputs: Outputs
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        gold = np.array([example.score for example in examples], dtype=np.float64)
+        return gold, np.array([self.value(row) for row in outputs], dtype=np.float64)
 
     def held_out(self, recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> dict[str, float]:
         """Return the errors, the correlation, and the loss: the squared error in units of the training scores."""
-        gold, found = _both(examples, outputs)
+        gold, found = self._both(examples, outputs)
         deviation = recipe.score_scale[1] if recipe.score_scale else 1.0
         error = found - gold
         return {
@@ -109,9 +121,9 @@ class Regression:
     ) -> list[Rating | PairRating]:
         """Return the score of each text."""
         return [
-            Rating(example.text, float(row[0]))
+            Rating(example.text, self.value(row))
             if example.second is None
-            else PairRating(example.text, example.second, float(row[0]))
+            else PairRating(example.text, example.second, self.value(row))
             for example, row in zip(examples, outputs, strict=True)
         ]
 
@@ -119,12 +131,12 @@ class Regression:
         self, recipe: Recipe, scores: Found, examples: Sequence[Labelled], outputs: Outputs
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return the error of each text, and 1."""
-        gold, found = _both(examples, outputs)
+        gold, found = self._both(examples, outputs)
         return np.abs(found - gold), np.ones(len(gold))
 
     def scores(self, recipe: Recipe, scores: Found, examples: Sequence[Labelled], outputs: Outputs) -> RegressionScores:
         """Score the scores."""
-        gold, found = _both(examples, outputs)
+        gold, found = self._both(examples, outputs)
         error = np.abs(found - gold)
         return RegressionScores(
             mae=float(error.mean()),
@@ -134,11 +146,6 @@ class Regression:
             spearman=rank_correlation(gold, found),
             n=len(error),
         )
-
-
-def _both(examples: Sequence[Labelled], outputs: Outputs) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    gold = np.array([example.score for example in examples], dtype=np.float64)
-    return gold, np.array([row[0] for row in outputs], dtype=np.float64)
 
 
 def correlation(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:

@@ -91,6 +91,8 @@ class Tokens:
 
     metric: str = "span_f1"
     higher_is_better: bool = True
+    has_probabilities: bool = True
+    noun: str = "tags"
 
     def held_out(self, recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> dict[str, float]:
         """Return the F1 of spans, and the mean loss of a word's tag."""

@@ -4,8 +4,9 @@ Together they are read with [SEP] between them, and with segments where the body
 the first text while it reads the second. Each on its own, the head gets |u − v| and u · v of their two vectors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,12 +19,19 @@ from greffon.objectives.labelled_texts import Encoded, LabelledTexts
 class PairTexts(LabelledTexts):
     """Labelled pairs of texts as token ids."""
 
+    ignores: ClassVar[Mapping[str, str]] = {}
+
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, long_texts: LongTexts | None = None) -> None:
         super().__init__(recipe, tokenizer, long_texts)
         self.segmented = recipe.shape.numbers_texts
         self.towers = recipe.graft is None or recipe.graft.pair_reading == "towers"
         # Where no token is set apart for it, the end of the first text stands between the two.
         self.between = [tokenizer.sep if tokenizer.sep < recipe.vocab_size else tokenizer.end]
+
+    @property
+    def most_tokens(self) -> int | None:
+        """Number of tokens beyond which a pair is not read: two texts in one row have no windows."""
+        return super().most_tokens if self.towers else self.context
 
     def encode(self, examples: Sequence[Labelled]) -> list[Encoded]:
         """Return the rows and the target of each pair."""

@@ -7,9 +7,9 @@ of whole words.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -90,6 +90,15 @@ class ScoringTags:
 
 class TaggedTexts:
     """Texts with marked spans as token ids."""
+
+    ignores: ClassVar[Mapping[str, str]] = {
+        **LabelledTexts.ignores,
+        **dict.fromkeys(
+            ("pooling", "concat_embeddings", "adversarial_epsilon", "long_texts", "head_init"),
+            "a head for spans reads every word; leave it out",
+        ),
+    }
+    most_tokens: int | None = None  # they are read in rows of whole words
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
         self._plain = LabelledTexts(recipe, tokenizer)

@@ -9,6 +9,7 @@ from greffon.core.config import Data, Recipe, Shape, Task
 from greffon.core.errors import UserError, setting
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import can_fold_embedding_scale, mean_folds_into_norm
+from greffon.runs.huggingface.configs import PROBLEMS
 from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA, Family, token_graft
 
 
@@ -48,7 +49,9 @@ def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer | None = None) 
         found.append("position_offset 0 (RoBERTa: 1 or more)")
     elif family is ROBERTA and tokenizer is not None and tokenizer.pad != shape.position_offset - 1:
         found.append(f"padding id {tokenizer.pad} (RoBERTa: {shape.position_offset - 1})")
-    if recipe.graft is not None:
+    if recipe.graft is not None and recipe.answer not in (*PROBLEMS.values(), "tokens"):
+        found.append(f"a head for {recipe.task} (none of the families has one)")
+    elif recipe.graft is not None:
         for name, (value, possible) in graft_misfits(family, recipe).items():
             found.append(f"{name} {_told(value)} ({family.title}: {' or '.join(map(_told, possible))})")
         if recipe.score_scale and not recipe.graft.class_bias and not mean_folds_into_norm(recipe):
