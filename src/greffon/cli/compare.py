@@ -117,3 +117,4 @@ def _other(made: "TaskComparison", args: Args) -> None:
         return
     say_out(made.results.verdict)
     say_out(f"report: {made.report}")
+    say_out(f"figure: {made.figure}")
