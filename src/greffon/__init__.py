@@ -34,7 +34,7 @@ _HOME = {
     "fill": "inference.fill_mask",
     "occlude": "inference.occlusion",
     "embed": "inference.embed",
-    "nearest": "inference.embed",
+    "nearest": "inference.nearest",
     "rank": "inference.rank",
     "word_vectors": "inference.embed",
     "translate": "inference.translate",
@@ -108,7 +108,6 @@ if TYPE_CHECKING:
     from greffon.inference.attention import attention as attention
     from greffon.inference.classify import classify as classify
     from greffon.inference.embed import embed as embed
-    from greffon.inference.embed import nearest as nearest
     from greffon.inference.embed import word_vectors as word_vectors
     from greffon.inference.evaluate import evaluate as evaluate
     from greffon.inference.export import export as export
@@ -117,6 +116,7 @@ if TYPE_CHECKING:
     from greffon.inference.generate import generate_many as generate_many
     from greffon.inference.generate import stream as stream
     from greffon.inference.loss_by_position import loss_by_position as loss_by_position
+    from greffon.inference.nearest import nearest as nearest
     from greffon.inference.occlusion import occlude as occlude
     from greffon.inference.rank import rank as rank
     from greffon.inference.translate import translate as translate

@@ -34,7 +34,7 @@ def test_everything_is_inside_the_page(markup):
         assert outside not in markup
     assert "prefers-color-scheme: dark" in markup
     assert 'name="viewport"' in markup
-    assert markup.count("data:image/png;base64,") == 8  # two figures: wide and narrow, light and dark
+    assert markup.count("data:image/png;base64,") == 12  # three figures: wide and narrow, light and dark
 
 
 def test_texts_are_escaped_and_cut(markup, words):
@@ -92,7 +92,7 @@ def test_what_is_absent_is_left_out():
     results = with_arm(results, "pretrained", curve=results.arms["pretrained"].curve[:1])
     markup = report(replace(results, time_to_scratch={**results.time_to_scratch, "pretrained": None}, baseline=None))
     words = " ".join(parse(markup).words)
-    assert markup.count("data:image/png;base64,") == 4
+    assert markup.count("data:image/png;base64,") == 8
     assert "without shared texts" not in words
     assert "not reached" in words
     assert "No test text is also in train." in words

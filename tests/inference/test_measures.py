@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from seqeval.metrics import classification_report, f1_score
+from sklearn.calibration import calibration_curve
 
 from greffon.core.config import Data, Recipe, Shape, Training
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.tokens import spans_of_tags, spelling
+from greffon.inference.calibration import calibration_error, reliability
 from greffon.inference.measures import MEASURES
 from greffon.inference.tasks.base import ratio_interval
-from greffon.inference.tasks.classes import best_temperature, calibration_error
+from greffon.inference.tasks.classes import best_temperature
 from greffon.inference.tasks.multilabel import best_thresholds, micro_f1
 from greffon.runs.folding import THRESHOLD
 
@@ -36,6 +38,9 @@ def test_several_labels_are_scored_as_by_scikit_learn() -> None:
     assert scores.macro_f1 == pytest.approx(sklearn.metrics.f1_score(gold, given, average="macro", zero_division=0))
     assert scores.average_precision == pytest.approx(sklearn.metrics.average_precision_score(gold, probabilities))
     assert [found.support for found in scores.by_label.values()] == gold.sum(axis=0).tolist()
+    bins = [(each.right, each.probability) for each in scores.reliability]
+    known = calibration_curve(gold.ravel(), probabilities.ravel(), n_bins=10)
+    assert pytest.approx(np.array(known)) == np.array(bins).T
     held = measure.held_out(asked, examples, list(probabilities))
     losses = [sklearn.metrics.log_loss(gold[:, i], probabilities[:, i]) for i in range(3)]
     assert held["loss"] == pytest.approx(np.mean(losses))
@@ -109,8 +114,20 @@ def test_a_temperature_that_was_applied_is_found_again() -> None:
     assert best_temperature(sharp, gold) == pytest.approx(2, rel=0.1)
     assert best_temperature(exact, gold) == pytest.approx(1, rel=0.1)
     right = (sharp.argmax(axis=1) == gold).tolist()
-    error = calibration_error(sharp.max(axis=1).tolist(), right)
-    assert error > 3 * calibration_error(exact.max(axis=1).tolist(), right)
+    error = calibration_error(reliability(sharp.max(axis=1), right))
+    assert error > 3 * calibration_error(reliability(exact.max(axis=1), right))
+
+
+def test_bins_of_classes_are_those_of_scikit_learn() -> None:
+    rows = RANDOM.dirichlet([1, 1, 1], 300)
+    gold = [("a", "b", "c")[i] for i in RANDOM.integers(0, 3, 300)]
+    examples = [Labelled(f"text {i}", label, i) for i, label in enumerate(gold)]
+    scores = MEASURES["classes"].scores(recipe("classes", ("a", "b", "c")), {}, examples, list(rows))
+    right = [("a", "b", "c")[i] == label for i, label in zip(rows.argmax(axis=1), gold, strict=True)]
+    known = calibration_curve(right, rows.max(axis=1), n_bins=10)
+    assert pytest.approx(np.array(known)) == np.array([(each.right, each.probability) for each in scores.reliability]).T
+    counts, _ = np.histogram(rows.max(axis=1), bins=10, range=(0, 1))
+    assert [each.share for each in scores.reliability] == pytest.approx(counts[counts > 0] / 300)
 
 
 def test_few_texts_that_are_all_right_do_not_ask_for_certainty() -> None:

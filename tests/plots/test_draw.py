@@ -278,6 +278,24 @@ def test_curves_are_the_logged_ones(tiny: TinyRuns) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("columns", "loss", "score"),
+    [
+        ("text,score", "squared error (standardised scores)", "held-out mean absolute error"),
+        ("text,labels", "loss (nats)", "held-out micro F1"),
+    ],
+)
+def test_curves_of_other_tasks_name_their_score(
+    columns: str, loss: str, score: str, tiny: TinyRuns, tmp_path: Path
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(columns + "\n" + "".join(f"le chat {i},{i % 2}\n" for i in range(12)), encoding="utf-8")
+    run = greffon.finetune(tiny.causal, train=table, valid=table, out=tmp_path / "run", epochs=1, quiet=True)
+    assert labels_of(greffon.curves_figure(run)) == [("step", loss), ("step", score)]
+    both = labels_of(greffon.curves_figure([run, tiny.classifier]))
+    assert both[0][1] == ("loss" if columns == "text,score" else "loss (nats)")
+
+
 def test_curves_need_metrics(tiny: TinyRuns, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "recipe.json").write_bytes((tiny.causal.path / "recipe.json").read_bytes())
@@ -310,6 +328,32 @@ def test_texts_on_a_plane(tiny: TinyRuns, tmp_path: Path) -> None:
     many.write_text("text,label\n" + "\n".join(f"le chat,{i}" for i in range(7)), encoding="utf-8")
     with pytest.raises(UserError, match="has 7 labels; a figure can tell 1 to 6 apart"):
         greffon.embeddings_figure(tiny.causal, many)
+
+
+def test_texts_with_several_labels_scores_or_spans_on_a_plane(tiny: TinyRuns, tmp_path: Path) -> None:
+    def signs(name: str, content: str) -> set[str]:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        figure = greffon.embeddings_figure(tiny.causal, tmp_path / name)
+        words_of(figure)  # which holds that nothing reaches the edge
+        (legend,) = figure.legends
+        return {text.get_text() for text in legend.get_texts()}
+
+    rows = ["a|b", "a", "b", "c|a", "d", "e|f", "f", "", "b", "c", "d", "a"]
+    table = "text,labels\n" + "".join(f"le chat {i},{labels}\n" for i, labels in enumerate(rows))
+    expected = {"a (4)", "b (2)", "c (1)", "d (2)", "(another label) (2)", "(no label) (1)"}
+    assert signs("several.csv", table) == expected
+    scores = "text,score\n" + "".join(f"le chat {i},{i}\n" for i in range(9))
+    assert signs("scores.csv", scores) == {
+        "1st third: up to 2 (3)",
+        "2nd third: up to 5 (3)",
+        "3rd third: above 5 (3)",
+    }
+    spans = "le O\nchat B-PET\n\nla O\nvache B-PET\n\nun O\n\nParis B-LOC\n"
+    assert signs("spans.conll", spans) == {"LOC (1)", "PET (2)", "(no label) (1)"}
+    pairs = "text_a,text_b,label\nle chat,un chat,x\n"
+    (tmp_path / "pairs.csv").write_text(pairs, encoding="utf-8")
+    with pytest.raises(UserError, match="holds pairs, and the figure shows single texts"):
+        greffon.embeddings_figure(tiny.causal, tmp_path / "pairs.csv")
 
 
 def test_draw_finds_a_figure_by_its_name() -> None:

@@ -108,8 +108,8 @@ def test_finetuning_learns_and_the_run_can_be_used(
     assert len(curve) == 9  # epoch 0 and eight more
     assert run.scores["accuracy"] == max(curve)
     scores = greffon.evaluate(run, data / "test.csv")
-    wanted = {"accuracy", "interval", "macro_f1", "n", "labels", "confusion", "expected_calibration_error", "metric"}
-    assert set(scores.to_json()) == wanted
+    wanted = {"accuracy", "interval", "macro_f1", "n", "labels", "confusion", "metric"}
+    assert set(scores.to_json()) == wanted | {"expected_calibration_error", "reliability"}
     assert scores.n == 60 == sum(map(sum, scores.confusion))
     assert scores.interval[0] <= scores.accuracy <= scores.interval[1]
     good, bad = greffon.classify(run, ["Le livre est superbe", "Le livre est ennuyeux"])

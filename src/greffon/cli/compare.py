@@ -95,7 +95,6 @@ def main(words: Sequence[str]) -> None:
         return
     say_out(made.results.verdict)
     say_out(f"report: {made.report}")
-    if isinstance(made, Comparison):
-        say_out(f"figure: {made.figure}")
-        if made.results.train_sizes:
-            say_out(f"train sizes: {made.train_sizes_figure}")
+    say_out(f"figure: {made.figure}")
+    if isinstance(made, Comparison) and made.results.train_sizes:
+        say_out(f"train sizes: {made.train_sizes_figure}")

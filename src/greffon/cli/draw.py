@@ -194,7 +194,7 @@ class Embeddings:
     run: Run
     """Run directory; its body is used without the head."""
     file: OptionalFile = None
-    """File of labelled texts (required): .csv, .tsv or .jsonl."""
+    """File of labelled texts (required): classes, several labels, scores or spans (not pairs)."""
     pooling: Pool = "mean"
     """Vector of a text: the mean of its hidden states, the last one, or that of [CLS]."""
     text_column: Column = "text"

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import tyro
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, MachineOptions, Number, OptionalFile, Run, SomeText
+from greffon.cli.options import Column, Count, Flag, MachineOptions, Number, OptionalFile, Run, SomeText
 from greffon.cli.parsing import given, parse, use_machine
 from greffon.cli.texts import check_column
 from greffon.core.config import LongTexts, Pool
 from greffon.core.conflicts import Idle, Values, refuse_idle
+from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting
 
 
@@ -38,6 +39,8 @@ class Args:
     """Text to search for: print the most similar texts of the file, with their cosine similarity and number."""
     top_k: Count = 5
     """Number of similar texts to print."""
+    json: Flag = False
+    """Print one JSON object per similar text."""
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
@@ -52,8 +55,11 @@ def main(words: Sequence[str]) -> None:
     args = parse(Args, "embed", words)
     use_machine(args)
 
+    from greffon.core.json_results import json_text
     from greffon.data.corpora import texts_of
-    from greffon.inference.embed import embed, nearest_vectors, save_vectors
+    from greffon.inference.embed import embed, save_vectors
+    from greffon.inference.nearest import kept_embeddings, nearest
+    from greffon.runs.run import Run as OpenRun
 
     if args.file is None:
         raise UserError("no texts; name a file with --file")
@@ -61,19 +67,20 @@ def main(words: Sequence[str]) -> None:
         raise UserError("nothing to do with the vectors; name a file with --out, or a text with --nearest")
     if args.top_k < 1:
         raise out_of_range("top_k", args.top_k, "choose 1 or more")
-    refuse_idle([Idle(("top_k",), _without_nearest)], given(args))
+    refuse_idle([Idle(("top_k", "json"), _without_nearest)], given(args))
     check_column(args)
     texts = texts_of(args.file, args.text_column)
     if not texts:
         raise UserError(f"{args.file}:1: there is no text in this file; fill it or name another one")
     if args.nearest is not None and not args.nearest.strip():
         raise UserError("--nearest is empty; give the text to look for")
+    run = OpenRun.open(args.run)
     how: Any = {"pooling": args.pooling, "long_texts": args.long_texts, "context": args.context}
-    vectors = embed(args.run, texts, **how)
     if args.out is not None:
+        vectors = embed(run, texts, **how) if args.nearest is None else kept_embeddings(run, texts, **how)
         save_vectors(args.out, vectors)
-        say_out(f"{args.out}: {len(vectors):,} vectors of {vectors.shape[1]:,} numbers")
+        (say if args.json else say_out)(f"{args.out}: {len(vectors):,} vectors of {vectors.shape[1]:,} numbers")
     if args.nearest is not None:
-        asked = embed(args.run, args.nearest, **how)[0]
-        for found in nearest_vectors(asked, vectors, texts, args.top_k):
-            say_out(f"{found.cosine:6.3f}  {found.index + 1:>6,}  {textwrap.shorten(found.text, 90, placeholder='…')}")
+        for found in nearest(run, args.nearest, texts, top_k=args.top_k, **how):
+            told = f"{found.cosine:6.3f}  {found.index + 1:>6,}  {textwrap.shorten(found.text, 90, placeholder='…')}"
+            say_out(json_text(found) if args.json else told)

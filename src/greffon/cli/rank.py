@@ -1,11 +1,14 @@
 """`greffon rank RUN QUERY --file F`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import tyro
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, File, Flag, Prompt, Run, Word
-from greffon.cli.parsing import parse
+from greffon.cli.options import Column, Count, File, Flag, MachineOptions, Prompt, Run, Word
+from greffon.cli.parsing import parse, use_machine
 from greffon.core.config import Pool
 
 
@@ -23,17 +26,20 @@ class Args:
     """Number of texts to print."""
     label: Word = None
     """Label of pairs by whose probability to rank (run that was fine-tuned on pairs with labels)."""
-    pooling: Pool = "mean"
-    """Vector of a text: the mean of its hidden states, the last one, or that of [CLS]."""
+    pooling: Annotated[Pool | None, tyro.conf.arg(metavar="cls|mean|last", help_behavior_hint="")] = None
+    """Vector of a text: the mean of its hidden states (default), the last one, or that of [CLS]; of an imported
+    sentence-transformers checkpoint, its own (default). Not for runs that were fine-tuned on pairs."""
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
     json: Flag = False
     """Print one JSON object per line."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def main(words: Sequence[str]) -> None:
     """Print the best texts with their scores."""
     args = parse(Args, "rank", words)
+    use_machine(args)
 
     from greffon.core.json_results import json_text
     from greffon.data.corpora import texts_of

@@ -30,6 +30,7 @@ from greffon.comparison.results import (
     ValidAccuracy,
 )
 from greffon.comparison.verdict import verdict
+from greffon.inference.calibration import reliability
 from greffon.inference.metrics import Correct, accuracy_interval, confusion, macro_f1, paired_difference, per_class
 
 _MISTAKES = 10
@@ -206,6 +207,7 @@ def _scored(kind: ArmKind, seeds: Sequence[Predicted], test: GoldTexts) -> ArmRe
         per_class={label: replace(score, support=score.support // len(seeds)) for label, score in scores.items()},
         confusion=tuple(tuple(row) for row in confusion(all_gold, all_predicted, test.labels)),
         mistakes=_mistakes(seeds, test),
+        reliability=reliability([p for _, sure in seeds for p in sure], correct.ravel()),
     )
 
 

@@ -9,11 +9,12 @@ from greffon.comparison.html import Html, join, picture, section, table, tag
 from greffon.comparison.names import shown
 from greffon.comparison.phrases import percent
 from greffon.comparison.results import Results, SizeResult
+from greffon.comparison.task_results import TaskResults
 
 _WIDE, _NARROW = 8.0, 4.1  # inches
 
 
-def shown_figure(draw: Callable[..., Any], results: Results, alt: str) -> Html:
+def shown_figure(draw: Callable[..., Any], results: Results | TaskResults, alt: str) -> Html:
     """Draw a figure for wide and narrow, light and dark screens."""
 
     def png(width: float, dark: bool) -> bytes:

@@ -5,6 +5,7 @@
       arms/ARM/seed-N   one Run for each body, pretrained and from scratch, and each seed
       results.json      what was found (`TaskResults`)
       report.html       the report, self-contained
+      score.png         its figure
 
 A training that is finished is not done again when the command is repeated.
 """
@@ -18,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from greffon.comparison.executors import EXECUTORS
+from greffon.comparison.figures import save, score_figure
 from greffon.comparison.names import TFIDF
 from greffon.comparison.ratios import Parts, score_difference, score_interval
 from greffon.comparison.study import name_sources, scratches
 from greffon.comparison.task import Task as Piece
 from greffon.comparison.task_baselines import Fit, check_baseline, fit_baseline
-from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults, TaskScore, report, verdict
+from greffon.comparison.task_report import report
+from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults, TaskScore, verdict
 from greffon.core.config import Data, ExecutorName, Recipe, from_dict
 from greffon.core.console import say
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
@@ -60,6 +63,11 @@ class TaskComparison:
     def report(self) -> Path:
         """The report, a self-contained page."""
         return self.path / "report.html"
+
+    @property
+    def figure(self) -> Path:
+        """The figure of the first measure against epoch."""
+        return self.path / "score.png"
 
 
 @dataclass(frozen=True)
@@ -161,6 +169,7 @@ def compare_task(
         made = TaskComparison(path, _gather(trained, study.splits, scratch_of, {**study.question, "seeds": seeds}))
         write_json(path / "results.json", made.results.to_json())
         write_atomically(made.report, report(made.results).encode())
+        save(score_figure(made.results), made.figure)
     return made
 
 

@@ -45,6 +45,21 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def readable(value: object) -> str:
+    """Write a setting as a person would.
+
+    >>> readable({"adapt": False, "seeds": (0, 1)}), readable([])
+    ('adapt no, seeds 0, 1', '–')
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {readable(inner)}" for name, inner in value.items()) or "–"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(readable, value)) or "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def evidence(entry: Difference) -> str:
     """Write interval and p of a difference."""
     low, high = entry.interval

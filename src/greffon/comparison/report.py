@@ -8,7 +8,8 @@ from greffon.comparison.curve_report import curve_section, shown_figure
 from greffon.comparison.figures import accuracy_figure
 from greffon.comparison.html import Html, cards, confusion_table, forest, page, section, table, tag
 from greffon.comparison.names import MAJORITY, shown
-from greffon.comparison.phrases import outcome, p_value, percent, points
+from greffon.comparison.phrases import outcome, p_value, percent, points, readable
+from greffon.comparison.reliability_figure import reliability_figure
 from greffon.comparison.results import ArmResult, Mistake, Results
 from greffon.comparison.verdict import verdict_sentences
 
@@ -31,6 +32,7 @@ def report(results: Results) -> str:
         _time_to_scratch(results),
         _tuning(results),
         _classes(results),
+        _reliability(results),
         _mistakes(results),
         _data(results),
         _method(results),
@@ -147,7 +149,7 @@ def _tuning(results: Results) -> Html:
     rows = [
         [
             shown(each.arm),
-            ", ".join(f"{name} {_readable(value)}" for name, value in each.settings.items()) or "the usual ones",
+            ", ".join(f"{name} {readable(value)}" for name, value in each.settings.items()) or "the usual ones",
             "–" if each.usual is None else percent(each.usual),
             percent(each.best),
         ]
@@ -179,6 +181,12 @@ def _classes(results: Results) -> Html:
         parts.append(tag("div", tag("div", scores), tag("div", matrix), kind=kind))
     note = "Neural arms: the predictions of all seeds together; confusion counts are summed over the seeds."
     return section("Class by class", *parts, tag("p", note, kind="note"))
+
+
+def _reliability(results: Results) -> Html:
+    note = "The predictions of all seeds together. Probabilities of neural arms are calibrated on the validation texts."
+    alt = "Share of right predictions against their probability"
+    return section("Probabilities", shown_figure(reliability_figure, results, alt), tag("p", note, kind="note"))
 
 
 def _mistakes(results: Results) -> Html:
@@ -244,19 +252,8 @@ def _settings(results: Results) -> Html:
     settings = asdict(results.settings)
     known = settings.pop("training") | settings.pop("training_by_arm")
     known = settings | known | dict(results.versions)
-    rows = [[name.replace("_", " "), _readable(value)] for name, value in known.items()]
+    rows = [[name.replace("_", " "), readable(value)] for name, value in known.items()]
     return section("Settings and versions", table(["name", "value"], rows))
-
-
-def _readable(value: object) -> str:
-    """Write a setting as a person would."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_readable(inner)}" for name, inner in value.items()) or "–"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_readable, value)) or "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _seconds(seconds: float) -> str:

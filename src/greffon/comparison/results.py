@@ -13,6 +13,7 @@ from greffon.core.config import from_dict
 from greffon.core.errors import UserError
 from greffon.core.files import read_json
 from greffon.data.lint import Finding
+from greffon.inference.calibration import ReliabilityBin
 from greffon.inference.metrics import ClassScore
 
 Interval = tuple[float, float]
@@ -107,6 +108,8 @@ class ArmResult:
     """Confusion matrix (true × predicted, in the order of `labels`), summed over the seeds."""
     mistakes: tuple[Mistake, ...]
     """Wrong predictions with the highest probability, the highest first."""
+    reliability: tuple[ReliabilityBin, ...]
+    """Probability of the predicted labels, and the share of right ones, from the predictions of all seeds."""
     weights: tuple[tuple[float, float], ...] = ()
     """Weights of the body and of TF-IDF in an ensemble, one pair for each seed."""
 

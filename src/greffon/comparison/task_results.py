@@ -1,13 +1,15 @@
-"""The typed content of `results.json` for other tasks than classes, its verdict and its report."""
+"""The typed content of `results.json` for other tasks than classes, and its verdict."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from greffon.comparison.html import page, section, table, tag
-from greffon.comparison.names import TFIDF
+import numpy as np
+
 from greffon.comparison.phrases import p_value
+from greffon.comparison.results import CurvePoint
 from greffon.core.json_results import to_json
+from greffon.inference.calibration import ReliabilityBin
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,33 @@ class TaskArm:
     """All measures of the first seed, as `greffon evaluate --json` gives them."""
     curve: tuple[Mapping[str, float], ...]
     """For each evaluation of each seed: `seed`, `epoch`, `valid` and `test`; empty for the baseline."""
+
+    @property
+    def reliability(self) -> tuple[ReliabilityBin, ...]:
+        """How far the probabilities of the first seed can be believed; empty for a task without probabilities."""
+        return tuple(ReliabilityBin(**each) for each in self.scores.get("reliability", ()))
+
+    def mean_curve(self) -> tuple[CurvePoint, ...]:
+        """Return the scores after each epoch over the seeds; a training that stopped early keeps its last one."""
+        seeds: dict[float, dict[float, Mapping[str, float]]] = {}
+        for entry in self.curve:
+            seeds.setdefault(entry["seed"], {})[entry["epoch"]] = entry
+        epochs = sorted({epoch for own in seeds.values() for epoch in own})
+        points = []
+        for epoch in epochs:
+            last = [own[max(each for each in own if each <= epoch)] for own in seeds.values()]
+            valid, test = ([entry[part] for entry in last] for part in ("valid", "test"))
+            points.append(
+                CurvePoint(
+                    epoch=int(epoch),
+                    valid=float(np.mean(valid)),
+                    test=float(np.mean(test)),
+                    valid_range=(min(valid), max(valid)),
+                    test_range=(min(test), max(test)),
+                    seeds=sum(epoch in own for own in seeds.values()),
+                )
+            )
+        return tuple(points)
 
 
 @dataclass(frozen=True)
@@ -69,6 +98,11 @@ class TaskResults:
     settings: Mapping[str, Any]
     """What was asked for."""
 
+    @property
+    def metric_name(self) -> str:
+        """The first measure as a person writes it."""
+        return self.metric.replace("_", " ").replace("f1", "F1").replace("mae", "mean absolute error")
+
     def to_json(self) -> dict[str, Any]:
         """Return the content of `results.json`."""
         found: dict[str, Any] = to_json(asdict(self))
@@ -81,35 +115,10 @@ def verdict(results: TaskResults) -> str:
 
 
 def _sentences(results: TaskResults) -> Iterator[str]:
-    metric = results.metric.replace("_", " ").replace("f1", "F1")
     for one in results.differences:
         a, b = (results.arms[name].test_score.mean for name in (one.a, one.b))
-        what = f"{one.a} {a:.3f} against {one.b} {b:.3f} ({metric}, p = {p_value(one.p)})"
+        what = f"{one.a} {a:.3f} against {one.b} {b:.3f} ({results.metric_name}, p = {p_value(one.p)})"
         if one.p >= 0.05:
             yield f"No clear difference: {what}."
         else:
             yield f"{'Better' if (one.mean > 0) == results.higher_is_better else 'Worse'}: {what}."
-
-
-def report(results: TaskResults) -> str:
-    """Return the report as a self-contained page."""
-    metric = results.metric.replace("_", " ")
-    arms = [
-        [name, f"{arm.test_score.mean:.3f}", "{:.3f} to {:.3f}".format(*arm.test_score.interval)]
-        for name, arm in results.arms.items()
-    ]
-    gaps = [
-        [f"{one.a} − {one.b}", f"{one.mean:+.3f}", "{:+.3f} to {:+.3f}".format(*one.interval), p_value(one.p)]
-        for one in results.differences
-    ]
-    return page(
-        f"Comparison: {results.task}",
-        section("Verdict", tag("p", results.verdict)),
-        section("Arms", table(["arm", metric, "95 % interval"], arms)),
-        section("Differences", table(["arms", "difference", "95 % interval", "p"], gaps)),
-        section(
-            "Data",
-            tag("p", ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in results.data.items())),
-            *([tag("p", f"{TFIDF}: {results.baseline['name']}")] if results.baseline else []),
-        ),
-    )

@@ -70,7 +70,8 @@ class Spans:
         if views.copies or not self.token_dropout:
             return views
         random = generator(self.seed, "token dropout", row)
-        return Views(*(_without_some(view, self.token_dropout, random) for view in (views.first, views.second)))
+        first, second = (_without_some(view, self.token_dropout, random) for view in (views.first, views.second))
+        return Views(first, second)
 
     def _document(self, row: int) -> int:
         pass_, index = divmod(row, self.count)

@@ -46,7 +46,7 @@ def embed(
     """
     run = _body(run)
     texts = [texts] if isinstance(texts, str) else list(texts)
-    made = run.recipe.embedding or Embedding(max_length=run.recipe.shape.context)
+    made = own_embedding(run)
     pooling = made.pooling if pooling is None else pooling
     if pooling not in POOLS:
         raise UserError(f"unknown pooling {pooling!r}; choose {', '.join(POOLS[:-1])} or {POOLS[-1]}")
@@ -83,6 +83,11 @@ def pooled_states(run: Run, recipe: Recipe, texts: Sequence[str], pooling: Pool,
     return out
 
 
+def own_embedding(run: Run) -> Embedding:
+    """Return how a run makes vectors where nothing else is asked for."""
+    return run.recipe.embedding or Embedding(max_length=run.recipe.shape.context)
+
+
 def _with_context(run: Run, context: int) -> Recipe:
     """Return the recipe with another context, which must not be longer than the run's."""
     longest = run.recipe.shape.context
@@ -106,43 +111,6 @@ def save_vectors(path: Path, vectors: np.ndarray) -> None:
         write_atomically(Path(path), content.getvalue())
     except OSError as problem:
         raise UserError(f"{path}: the vectors cannot be written ({problem.strerror}); choose another --out") from None
-
-
-@dataclass(frozen=True)
-class Neighbour(JsonResult):
-    """A text that was found, its index in the list, and its cosine similarity with the query."""
-
-    text: str
-    index: int
-    cosine: float
-
-
-def nearest(
-    run: str | Path | Run,
-    text: str,
-    texts: Sequence[str],
-    *,
-    top_k: int = 5,
-    pooling: Pool | None = None,
-    long_texts: LongTexts = "windows",
-    context: int | None = None,
-) -> list[Neighbour]:
-    """Return the `top_k` texts with the highest cosine similarity to `text`, the most similar first."""
-    if top_k < 1:
-        raise out_of_range("top_k", top_k, "choose 1 or more")
-    if not texts or isinstance(texts, str):
-        raise UserError("there are no texts to search; give a list of at least one")
-    vectors = embed(run, [text, *texts], pooling=pooling, long_texts=long_texts, context=context)
-    return nearest_vectors(vectors[0], vectors[1:], texts, top_k)
-
-
-def nearest_vectors(vector: np.ndarray, vectors: np.ndarray, texts: Sequence[str], top_k: int) -> list[Neighbour]:
-    """Return the `top_k` texts with the highest cosine similarity to one vector; blank texts are skipped."""
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
-    cosines = vectors @ vector / np.maximum(lengths, 1e-12)
-    blank = np.array([not text.strip() for text in texts])
-    best = np.argsort(-np.where(blank, -np.inf, cosines), kind="stable")[: min(top_k, int((~blank).sum()))]
-    return [Neighbour(texts[i], int(i), float(cosines[i])) for i in best]
 
 
 @dataclass(frozen=True)

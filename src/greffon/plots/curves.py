@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 By = Literal["step", "minutes"]
 _POINTS = 60  # that a line of single steps is smoothed to
-_SCORES = {"bits_per_byte": "held-out bits per byte", "accuracy": "held-out accuracy (%)", "bleu": "held-out BLEU"}
+_SCORES = {
+    "bits_per_byte": "held-out bits per byte",
+    "accuracy": "held-out accuracy (%)",
+    "bleu": "held-out BLEU",
+    "micro_f1": "held-out micro F1",
+    "mae": "held-out mean absolute error",
+    "span_f1": "held-out F1 of spans",
+}
 
 
 def curves_figure(runs: Sequence[str | Path | Run] | str | Path | Run, *, by: By = "step") -> "Figure":
@@ -36,13 +43,21 @@ def curves_figure(runs: Sequence[str | Path | Run] | str | Path | Run, *, by: By
     grid = figure.subplots(1, 1 + bool(scores), squeeze=False)[0]
     for run, style in zip(opened, LINES, strict=False):
         _draw(grid, metrics[run], scores[-1:], style, by)
-    for axes, label in zip(grid, ["loss (nats)", *(_SCORES[name] for name in scores[-1:])], strict=True):
+    for axes, label in zip(grid, [_loss(opened), *(_SCORES[name] for name in scores[-1:])], strict=True):
         dress(axes)
         axes.set(xlabel="step" if by == "step" else "minutes of training", ylabel=label)
         right = axes.get_xlim()[1]
         axes.set_xlim(-0.02 * right, right)
     _key(figure, opened)
     return figure
+
+
+def _loss(runs: Sequence[Run]) -> str:
+    """Name the loss with its unit, which is another one for scores."""
+    squared = {run.recipe.objective == "classify" and run.recipe.answer == "regression" for run in runs}
+    if len(squared) == 2:
+        return "loss"
+    return "squared error (standardised scores)" if squared == {True} else "loss (nats)"
 
 
 def _draw(grid: Sequence["Axes"], entries: list[dict[str, Any]], scores: list[str], style: Style, by: By) -> None:

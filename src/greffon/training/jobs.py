@@ -11,6 +11,7 @@ from greffon.core.config import Recipe, Training
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
 from greffon.data.batching import length_buckets
+from greffon.data.lsa import MOST_DOCUMENTS
 from greffon.data.parallel import Bitext, open_pairs, pair_buckets
 from greffon.data.sentence_pairs import Pair
 from greffon.data.spans import SHORTEST, Views
@@ -97,7 +98,7 @@ def pretraining(recipe: Recipe, tokenizer: Tokenizer) -> Job:
 def _check_views(corpus: Corpus[Views], recipe: Recipe, tokenizer: Tokenizer) -> None:
     """Refuse text in which there is nothing to tell apart, and warn of short texts and of few that are held out."""
     where = ", ".join(recipe.data.train)
-    documents = (ids for ids in training_documents(recipe, tokenizer) if len(ids) > 1)
+    documents = (ids for ids in training_documents(recipe, tokenizer, MOST_DOCUMENTS) if len(ids) > 1)
     first = next(documents)
     if all(np.array_equal(first, other) for other in documents):
         raise UserError(
@@ -176,7 +177,8 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         }
 
     def judge(model: Model) -> list[list[float]]:
-        return np.stack(texts.outputs(model, held[""][1])).tolist()
+        rows: list[list[float]] = np.stack(texts.outputs(model, held[""][1])).tolist()
+        return rows
 
     test = f", {len(splits.test):,} for the test" if splits.test else ""
     return Job(

@@ -25,10 +25,12 @@ LIVE_SECONDS = 180.0
 ABILITIES = {
     "causal": ("generate", "embed", "attention"),
     "masked": ("fill", "embed", "attention"),
+    "contrastive": ("embed", "attention"),
+    "body": ("embed", "attention"),
     "classify": ("classify", "occlude", "embed", "attention"),
     "seq2seq": ("translate", "attention"),
 }
-
+"""Endpoints that accept a run of each objective."""
 
 OTHER_TASKS = ("answer", "embed", "attention")
 """Abilities of a run that was fine-tuned for something else than one class a text."""
@@ -73,8 +75,10 @@ class ServedComparison(JsonResult):
     name: str
     verdict: str | None
     """None as long as the comparison is not finished."""
+    metric: str
+    """Name of the score of the arms."""
     arms: dict[str, float]
-    """Mean test accuracy of each arm."""
+    """Mean score of each arm on the test texts."""
 
 
 @dataclass(frozen=True)
@@ -194,10 +198,10 @@ class Catalogue:
         file = self._comparisons[name] / "results.json"
         try:
             results = read_json(file) if file.is_file() else {}
-            arms = {arm: float(found["test_accuracy"]["mean"]) for arm, found in results.get("arms", {}).items()}
+            arms = {arm: float(found["test_score"]["mean"]) for arm, found in results.get("arms", {}).items()}
+            return ServedComparison(name, results.get("verdict"), results["metric"] if arms else "", arms)
         except (UserError, KeyError, TypeError, ValueError):
-            return ServedComparison(name, None, {})
-        return ServedComparison(name, results.get("verdict"), arms)
+            return ServedComparison(name, None, "", {})
 
 
 def _describe(name: str, run: Run, live: bool) -> ServedRun:

@@ -36,7 +36,7 @@ def curve(metrics: Sequence[Mapping[str, Any]], steps: int) -> Curve:
         if _finite(loss := own_loss(entry)):
             training.setdefault("loss", []).append((*where, float(loss)))
         for name, value in entry.get("valid", {}).items():
-            if _finite(value):
+            if "/" not in name and _finite(value):  # with a slash: fitted on the texts, such as a threshold
                 valid.setdefault(name, []).append((*where, float(value)))
     return Curve(
         steps,

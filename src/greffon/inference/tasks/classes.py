@@ -10,6 +10,7 @@ import numpy.typing as npt
 from greffon.core.config import Recipe
 from greffon.core.json_results import JsonResult
 from greffon.data.corpora import Labelled
+from greffon.inference.calibration import ReliabilityBin, calibration_error, reliability
 from greffon.inference.metrics import confusion, macro_f1, wilson_interval
 from greffon.inference.tasks.base import Found, Outputs, TaskScores
 from greffon.runs.folding import TEMPERATURE
@@ -86,6 +87,8 @@ class ClassScores(TaskScores):
     """Number of texts by true label (row) and predicted label (column)."""
     expected_calibration_error: float
     """Mean difference between the probability of the given label and the share of right ones, over ten bins."""
+    reliability: tuple[ReliabilityBin, ...]
+    """Probability of the given labels, and the share of right ones, by bins of the probability."""
     metric: str = "accuracy"
     """Name of the first measure."""
 
@@ -152,7 +155,8 @@ class Classes:
         """Score the most probable classes."""
         gold = [example.label for example in examples]
         found = [recipe.labels[int(row.argmax())] for row in outputs]
-        right = sum(a == b for a, b in zip(gold, found, strict=True))
+        hits = [a == b for a, b in zip(gold, found, strict=True)]
+        bins, right = reliability([float(row.max()) for row in outputs], hits), sum(hits)
         return ClassScores(
             accuracy=right / len(gold),
             interval=wilson_interval(right, len(gold)),
@@ -160,9 +164,8 @@ class Classes:
             n=len(gold),
             labels=recipe.labels,
             confusion=confusion(gold, found, recipe.labels),
-            expected_calibration_error=calibration_error(
-                [float(row.max()) for row in outputs], [a == b for a, b in zip(gold, found, strict=True)]
-            ),
+            expected_calibration_error=calibration_error(bins),
+            reliability=bins,
         )
 
 
@@ -183,20 +186,3 @@ def best_temperature(probabilities: npt.NDArray[Any], gold: npt.NDArray[Any]) ->
         normalised = scaled - np.logaddexp.reduce(scaled, axis=1, keepdims=True)
         costs.append(-normalised[places].sum() + np.square(np.log(temperature) / PRIOR) / 2)
     return float(TEMPERATURES[int(np.argmin(costs))])
-
-
-def calibration_error(sure: Sequence[float], right: Sequence[bool], bins: int = 10) -> float:
-    """Return the expected calibration error: 0 where, of all texts answered with probability p, a share of p is right.
-
-    >>> round(calibration_error([0.9, 0.9, 0.6, 0.6], [True, True, True, False]), 6)
-    0.1
-    """
-    return float(sum(share * abs(p - hits) for p, hits, share in reliability(sure, right, bins)))
-
-
-def reliability(sure: Sequence[float], right: Sequence[bool], bins: int = 10) -> list[tuple[float, float, float]]:
-    """Return mean probability, share of right answers and share of texts of each bin that has any."""
-    p, hits = np.asarray(sure, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    place = np.minimum((p * bins).astype(int), bins - 1)
-    found = [(place == i) for i in range(bins)]
-    return [(float(p[own].mean()), float(hits[own].mean()), float(own.mean())) for own in found if own.any()]

@@ -11,6 +11,7 @@ from greffon.core.config import Recipe
 from greffon.core.json_results import JsonResult
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.multilabel import SEPARATOR, split_labels
+from greffon.inference.calibration import ReliabilityBin, calibration_error, reliability
 from greffon.inference.metrics import Interval
 from greffon.inference.tasks.base import Found, Outputs, TaskScores, ratio, ratio_interval
 from greffon.inference.tasks.classes import MIN_PROBABILITY
@@ -73,6 +74,10 @@ class LabelScores(TaskScores):
     """Number of texts."""
     by_label: dict[str, LabelScore]
     """Scores of each label."""
+    expected_calibration_error: float
+    """Mean difference between the probability of a label and the share of texts that have it, over ten bins."""
+    reliability: tuple[ReliabilityBin, ...]
+    """Probability of labels, and the share of texts that have them, by bins of the probability."""
     metric: str = "micro_f1"
     """Name of the first measure."""
 
@@ -82,7 +87,8 @@ class LabelScores(TaskScores):
         widest = max(map(len, self.by_label))
         return [
             f"micro F1 {self.micro_f1:.3f} (95 % interval {low:.3f} to {high:.3f}), macro F1 {self.macro_f1:.3f}, "
-            f"average precision {self.average_precision:.3f}, {self.n:,} texts",
+            f"average precision {self.average_precision:.3f}, calibration error {self.expected_calibration_error:.3f}, "
+            f"{self.n:,} texts",
             *(
                 f"  {label:<{widest}}  F1 {found.f1:.3f}, average precision {found.average_precision:.3f}, "
                 f"{found.support:,} texts, from a probability of {found.threshold:.2f} on"
@@ -137,7 +143,7 @@ class Multilabel:
         """Score the labels that are given."""
         gold, probabilities = gold_bits(recipe.labels, examples), np.stack(outputs)
         thresholds = thresholds_of(recipe.labels, scores)
-        given = probabilities >= thresholds
+        given, bins = probabilities >= thresholds, reliability(probabilities.ravel(), gold.ravel())
         by_label = {
             label: LabelScore(
                 f1=micro_f1(gold[:, i], given[:, i]),
@@ -154,6 +160,8 @@ class Multilabel:
             average_precision=float(np.mean([found.average_precision for found in by_label.values()])),
             n=len(examples),
             by_label=by_label,
+            expected_calibration_error=calibration_error(bins),
+            reliability=bins,
         )
 
 

@@ -116,7 +116,8 @@ class TorchProcessGroup(ProcessGroup):
             self._wrapped.reshard()
         elif self.is_main:
             scores = evaluate(model)
-        return self.broadcast(scores)
+        found: T = self.broadcast(scores)
+        return found
 
     def shard_batch(self, batch: Batch) -> Batch:
         """Return this process's rows of a batch."""

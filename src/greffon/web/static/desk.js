@@ -16,7 +16,7 @@ export function empty(title, missing, commands) {
   };
 }
 
-const KINDS = { causal: "causal", masked: "masked", classify: "classifier", seq2seq: "translator" };
+const KINDS = { classify: "classifier", seq2seq: "translator" };
 
 export function picker(state, ability, changed = () => {}) {
   const select = h("select", { onchange: () => changed(chosen()) });
@@ -27,7 +27,7 @@ export function picker(state, ability, changed = () => {}) {
     const before = select.value;
     select.replaceChildren(...state.able(ability).map((run) =>
       h("option", { value: run.name, selected: run.name === before },
-        `${run.name} — ${KINDS[run.objective]}, ${count(run.parameters)} parameters`)));
+        `${run.name} — ${KINDS[run.objective] ?? run.objective}, ${count(run.parameters)} parameters`)));
   };
   fillUp();
   return { element: field("Run", select), chosen, enter: fillUp };

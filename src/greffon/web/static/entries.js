@@ -3,8 +3,8 @@
 import { get } from "./api.js";
 import { count, h, percent, short } from "./dom.js";
 
-const NAMES = { loss: "Loss", bits_per_byte: "Bits per byte", accuracy: "Accuracy", bleu: "BLEU", test_accuracy: "Accuracy on test", test_loss: "Loss on test" };
-const KINDS = { causal: "causal language model", masked: "masked language model", classify: "classifier", seq2seq: "translator" };
+const NAMES = { loss: "Loss", bits_per_byte: "Bits per byte", accuracy: "Accuracy", bleu: "BLEU", micro_f1: "Micro F1", span_f1: "Span F1", mae: "Mean absolute error", test_accuracy: "Accuracy on test", test_loss: "Loss on test" };
+const KINDS = { causal: "causal language model", masked: "masked language model", contrastive: "contrastive body", body: "body", classify: "classifier", seq2seq: "translator" };
 
 export const scoreName = (score) => NAMES[score] ?? score.replaceAll("_", " ");
 // The usual scores first, in their usual order.
@@ -62,8 +62,9 @@ export function comparisonEntry(first) {
   const update = (comparison) => {
     said.textContent = comparison.verdict ?? "This comparison is not finished; its verdict and report appear here when it is.";
     badge.className = `badge ${comparison.verdict ? "finished" : "stopped"}`;
-    const means = Object.entries(comparison.arms).map(([arm, mean]) => `${arm} ${(100 * mean).toFixed(1)} %`);
-    arms.textContent = means.length ? `Accuracy on test: ${means.join(", ")}` : "";
+    const written = (mean) => (comparison.metric === "accuracy" ? `${(100 * mean).toFixed(1)} %` : short(mean));
+    const means = Object.entries(comparison.arms).map(([arm, mean]) => `${arm} ${written(mean)}`);
+    arms.textContent = means.length ? `${scoreName(comparison.metric)} on test: ${means.join(", ")}` : "";
     report.hidden = !comparison.verdict;
   };
   update(first);
