@@ -38,6 +38,8 @@ class Splits:
 def load_splits(data: Data) -> Splits:
     """Read the files of a recipe; without a validation file, a stratified fifth of train is held out.
 
+    Where the classes are too small for a share of each, it is a fifth of all texts that leaves one to each class.
+
     Where epochs are selected by folds instead, all texts are for training, or all but those of one fold.
 
     How train is divided never depends on a run's seed, so that all runs on the same files see the
