@@ -56,7 +56,10 @@ class Session:
             raise UserError(f"n is {n}; ask for 1 text or more")
         with self._open():
             asked = [self.desk.next(f"python {number}" if number else "") for number in range(n)]
-        return [question.text for question in asked if question is not None]
+            found = [question.text for question in asked if question is not None]
+            if not found and (left := self.desk.take_over("")) is not None:
+                found = [left.text]
+        return found
 
     def add(self, text: str, label: str, *, author: str | None = None) -> None:
         """Write the label of a text of the session; a second label of a text replaces the first."""
@@ -81,7 +84,7 @@ class Session:
         """Take back the last mark of a client, and return its text; None where there is nothing to take back."""
         with self._open():
             if key and key in self.desk.marks.keys:
-                return self.desk.next(client)  # the client has not heard the answer the first time
+                return self.desk.held(client) or self.desk.next(client)  # the client has not heard the answer the first time
             number = self.desk.marks.last_of(client)
             if number is None:
                 return None

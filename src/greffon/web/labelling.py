@@ -14,6 +14,7 @@ from greffon import __version__
 from greffon.core.errors import UserError
 from greffon.core.json_results import to_json
 from greffon.labelling.desk import Question
+from greffon.labelling.log import Source
 from greffon.labelling.session import Session
 from greffon.labelling.tables import ASIDE, LABELS
 from greffon.web import schemas
@@ -151,39 +152,61 @@ class LabelApi:
     def next(self, asked: Next) -> dict[str, Any]:
         """Return the text that a tab is to judge."""
         with self.session.lock:
-            desk = self.session.desk
-            question = desk.again(asked.author) if asked.again else desk.next(asked.client)
+            question = self._question(asked.client, asked.author, asked.again)
         return self._answer(question)
+
+    def _question(self, client: str, author: str, again: bool) -> Question | None:
+        desk = self.session.desk
+        if again:
+            return desk.again(client, author)
+        return desk.next(client) or desk.take_over(client)
 
     def mark(self, asked: MarkText) -> dict[str, Any]:
         """Write a mark, then return the next text."""
         note = ""
         with self.session.lock:
-            desk = self.session.desk
-            known = asked.key in desk.marks.keys
-            if asked.how == "asked" and not known and desk.marks.current(asked.text) is not None:
+            if asked.key not in self.session.desk.marks.keys and self._is_too_late(asked):
                 note = "somebody else has judged this text in the meantime; your label was not needed"
             else:
-                source = {"asked": desk.asked(asked.text), "again": "again", "list": "chosen"}[asked.how]
                 self.session.mark(
                     asked.kind,
                     asked.text,
                     label=asked.label,
-                    source=source,
+                    source=self._source(asked),
                     author=asked.author or None,
                     client=asked.client,
                     key=asked.key,
                 )
             if asked.how == "list":
                 return self._answer(None)
-            question = desk.again(asked.author) if asked.how == "again" else desk.next(asked.client)
+            question = self._question(asked.client, asked.author, asked.how == "again")
         return self._answer(question, note)
+
+    def _is_too_late(self, asked: MarkText) -> bool:
+        """Whether others have answered in the meantime what this tab was asked."""
+        desk = self.session.desk
+        if asked.how == "list" or desk.holds(asked.client, asked.text):
+            return False
+        if asked.how == "again" and asked.text in desk.marks.labels():
+            return asked.text in desk.marks.asked_again()
+        return desk.marks.current(asked.text) is not None
+
+    def _source(self, asked: MarkText) -> Source:
+        """Return how a text came to be judged; one that a tab has taken back is judged as it was asked at first."""
+        desk = self.session.desk
+        if asked.how == "list":
+            return "chosen"
+        if asked.how == "again" and not desk.holds(asked.client, asked.text) and asked.text in desk.marks.labels():
+            return "again"
+        return desk.asked(asked.text)
 
     def undo(self, asked: Undo) -> dict[str, Any]:
         """Take back the last mark of a tab, and return its text."""
         with self.session.lock:
-            question = self.session.undo(asked.client, key=asked.key)
-        return self._answer(question, "" if question else "there is nothing to take back")
+            taken_back = self.session.undo(asked.client, key=asked.key)
+            desk = self.session.desk
+            question = taken_back or desk.held(asked.client) or desk.next(asked.client)
+        return self._answer(question, "" if taken_back else "there is nothing to take back")
 
     def _answer(self, question: Question | None, note: str = "") -> dict[str, Any]:
         """Put a text beside the counts, which are up to date whatever the model is doing."""
