@@ -57,6 +57,15 @@ def test_of_ten_questions_one_is_kept_aside() -> None:
         assert len(desk.aside()) == ten
 
 
+@pytest.mark.parametrize(
+    ("aside", "random"),
+    [(0.1, 0.1), (0.1, 0.2), (0.2, 0.1), (0.05, 0.1), (0.3, 0.1), (0.1, 0.05), (0.25, 0.1), (0.3, 0.3)],
+)
+def test_the_shares_are_those_that_were_asked_for(aside: float, random: float) -> None:
+    often = Counter(Choosing("diversity", random, aside).source(0, question) for question in range(1000))
+    assert often == {"aside": 1000 * aside, "random": 1000 * random, "diverse": 1000 - round(1000 * (aside + random))}
+
+
 def test_texts_kept_aside_are_a_random_sample_whatever_is_chosen() -> None:
     """Which texts judge depends on the seed alone, not on the strategy or the labels."""
     orders = []

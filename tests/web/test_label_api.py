@@ -154,6 +154,11 @@ def test_search_ignores_case_and_pages(client: TestClient) -> None:
     assert ask(client, "browse", which="all", query=".*")["texts"] == []
 
 
+def test_search_goes_over_line_breaks(client: TestClient, session: greffon.Session) -> None:
+    session.desk.heap.texts[7] = "le chien\nregarde"
+    assert [one["index"] for one in ask(client, "browse", which="all", query="chien  regarde")["texts"]] == [7]
+
+
 @pytest.mark.parametrize(
     ("name", "question", "error"),
     [

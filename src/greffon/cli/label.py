@@ -38,7 +38,7 @@ class Args:
     author: str = ""
     """Your name, written beside each label."""
     strategy: Chosen = None
-    """How texts are chosen: a mix (default: mixed), or one of its parts alone."""
+    """How texts are chosen: a mix (default: mixed), or one of its parts alone. A session that goes on may change it."""
     random_share: OptionalReal = None
     """Share of the texts that is drawn at random and trained on (default: 0.1)."""
     aside_share: OptionalReal = None

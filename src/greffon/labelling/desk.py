@@ -69,6 +69,18 @@ class Desk:
         elif text not in self._seen:
             self._seen.append(text)
 
+    def why_impossible(self, mark: Mark) -> str:
+        """Say why a mark cannot have been made after those so far; empty if it can."""
+        if mark.kind == "undo":
+            there = 0 <= mark.text < len(self.marks.all) and self.marks.all[mark.text].kind != "undo"
+            if not there or mark.text in self.marks.undone:
+                return f"there is no mark {mark.text} to take back"
+        elif not 0 <= mark.text < len(self.heap):
+            return f"there is no text {mark.text}"
+        elif mark.kind == "label" and mark.label not in self.labels:
+            return f"unknown label {mark.label!r}"
+        return ""
+
     def _group(self, text: int) -> list[int]:
         first = int(self.heap.groups[text])
         return [text] if first < 0 else [first, *self._members.get(first, ())]

@@ -55,11 +55,13 @@ class Progress(JsonResult):
     """Labels that the model doubts, the most doubtful first."""
     conflicts: tuple[Conflict, ...] = ()
     """Texts that say the same and have different labels."""
+    problem: str = ""
+    """Why the estimates are not up to date; empty as long as the background works."""
 
 
 def with_estimates(counts: Progress, estimates: Progress) -> Progress:
     """Put the numbers of one moment beside the estimates of another."""
-    names = ("score", "tfidf", "curve", "forecast", "doubts")
+    names = ("score", "tfidf", "curve", "forecast", "doubts", "problem")
     return replace(counts, **{name: getattr(estimates, name) for name in names})
 
 
@@ -105,6 +107,8 @@ class Assessor:
         if not now.aside:
             return counted
         sizes, wrong = self._wrong(now)
+        if not sizes:
+            return counted  # equal vectors with different labels: nothing tells them apart yet
         scores = [_score(size, row) for size, row in zip(sizes, wrong, strict=True)]
         texts = self.heap.texts
         guesses = tfidf_predictions(

@@ -122,8 +122,7 @@ class LabelApi:
 
     def _table(self, name: str) -> Callable[[Request], Any]:
         def content() -> bytes:
-            with self.session.lock:
-                return (self.session.export().parent / name).read_bytes()
+            return self.session.tables()[name]
 
         async def endpoint(request: Request) -> Response:
             await request.body()
@@ -259,7 +258,7 @@ class LabelApi:
     def _matching(self, listed: Sequence[int], asked: Browse) -> list[int]:
         """Return one page of texts that contain the query, and one more if there is any."""
         texts = self.session.desk.heap.texts
-        has = re.compile(re.escape(" ".join(asked.query.split())), re.IGNORECASE).search
+        has = re.compile(r"\s+".join(map(re.escape, asked.query.split())), re.IGNORECASE).search
         found, skipped = [], 0
         for text in listed:
             if has(texts[text]):
