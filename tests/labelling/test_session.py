@@ -391,3 +391,23 @@ def test_a_mark_that_cannot_be_is_told_with_its_line(
         log.write(line + "\n")
     with pytest.raises(UserError, match=rf"log\.jsonl:2: .*{message}"):
         greffon.label(out=session.path)
+
+
+def test_tf_idf_knows_the_words_of_the_whole_heap(begin: Callable[..., greffon.Session]) -> None:
+    """By hand, with the features that `compare` has; the strength is that of `compare`, too."""
+    from sklearn.linear_model import LogisticRegression
+
+    from greffon.comparison.tfidf import STRENGTH, tfidf_features
+
+    with begin(aside_share=0.3) as session:
+        label_some(session, 40)
+        found = session.progress().tfidf
+        texts, parts = session.desk.heap.texts, (session.desk.training(), session.desk.aside())
+    train, judge = (tfidf_features(texts, [texts[index] for index in part]) for part in parts)
+    model = LogisticRegression(C=STRENGTH, max_iter=1000).fit(train, list(parts[0].values()))
+    assert found.accuracy == pytest.approx(np.mean(model.predict(judge) == list(parts[1].values())))
+
+
+def test_what_is_kept_aside_is_said() -> None:
+    assert Choosing(aside_share=0.3).kept_aside.startswith("30 % of the texts are drawn at random")
+    assert Choosing(aside_share=0).kept_aside.startswith("No text is kept aside")

@@ -10,6 +10,7 @@ import tyro
 from greffon.cli import say_out
 from greffon.cli.options import Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal
 from greffon.cli.parsing import given, parse
+from greffon.core.console import say
 from greffon.core.errors import UserError, setting
 from greffon.labelling.strategy import Strategy
 
@@ -89,6 +90,7 @@ def main(words: Sequence[str]) -> None:
     from greffon.web import serve_labelling
 
     with label(**given(args, "host", "port")) as session:
+        say(session.settings.choosing.kept_aside)
         serve_labelling(session, host=args.host, port=args.port)
 
 

@@ -47,6 +47,21 @@ class Choosing:
         """Whether the choice depends on what a model makes of the texts."""
         return self.strategy in ("mixed", "uncertainty")
 
+    @property
+    def kept_aside(self) -> str:
+        """Say how many texts are kept aside, and what for.
+
+        >>> print(Choosing().kept_aside)
+        10 % of the texts are drawn at random and kept aside: nothing is trained on them, so they tell honestly how \
+good the model is.
+        """
+        if not self.aside_share:
+            return "No text is kept aside, so nothing can tell honestly how good the model is."
+        return (
+            f"{100 * self.aside_share:g} % of the texts are drawn at random and kept aside: nothing is trained on "
+            "them, so they tell honestly how good the model is."
+        )
+
     def cold_start(self, classes: int) -> int:
         """Return the number of labels from which on a probe's uncertainty is used."""
         return max(_LEAST, 2 * classes)

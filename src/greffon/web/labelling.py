@@ -1,6 +1,7 @@
 """The page of a labelling session: its routes, and what they ask of the session."""
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -145,8 +146,18 @@ class LabelApi:
             "author": self.session.author,
             "texts": len(self.session.desk.heap),
             "strategy": settings.choosing.strategy,
-            "aside_share": settings.choosing.aside_share,
+            "kept_aside": settings.choosing.kept_aside,
+            "commands": self._commands(),
         }
+
+    def _commands(self) -> list[str]:
+        """Return what to do with the labels in a shell."""
+        body, tables = self.session.settings.body, [str(self.session.path / name) for name in (LABELS, ASIDE)]
+        train, judge = map(shlex.quote, tables)
+        return [
+            f"greffon finetune {shlex.quote(body)} --train {train} --out runs/classifier",
+            f"greffon evaluate runs/classifier {judge}",
+        ]
 
     def next(self, asked: Next) -> dict[str, Any]:
         """Return the text that a tab is to judge."""
