@@ -57,6 +57,15 @@ def test_of_ten_questions_one_is_kept_aside() -> None:
         assert len(desk.aside()) == ten
 
 
+@pytest.mark.parametrize(
+    ("aside", "random"),
+    [(0.1, 0.1), (0.1, 0.2), (0.2, 0.1), (0.05, 0.1), (0.3, 0.1), (0.1, 0.05), (0.25, 0.1), (0.3, 0.3)],
+)
+def test_the_shares_are_those_that_were_asked_for(aside: float, random: float) -> None:
+    often = Counter(Choosing("diversity", random, aside).source(0, question) for question in range(1000))
+    assert often == {"aside": 1000 * aside, "random": 1000 * random, "diverse": 1000 - round(1000 * (aside + random))}
+
+
 def test_texts_kept_aside_are_a_random_sample_whatever_is_chosen() -> None:
     """Which texts judge depends on the seed alone, not on the strategy or the labels."""
     orders = []
@@ -141,13 +150,13 @@ def test_a_replayed_desk_asks_the_same() -> None:
 
 def test_again_asks_for_labels_of_others_first() -> None:
     desk = Desk(heap_of(), LABELS, Choosing())
-    assert desk.again("x") is None
+    assert desk.again("x", "x") is None
     for text, author in ((1, "x"), (2, "x"), (3, "y")):
         desk.add(Mark("label", text, "a", author=author))
-    assert desk.again("x").index == 3
-    assert desk.again("y").index in (1, 2)
+    assert desk.again("x", "x").index == 3
+    assert (other := desk.again("y", "y").index) in (1, 2)
     desk.add(Mark("label", 3, "b", "again", "x"))
-    assert desk.again("x").index in (1, 2)
+    assert desk.again("x", "x").index == 3 - other
 
 
 def test_a_cold_start_looks_into_every_cluster() -> None:

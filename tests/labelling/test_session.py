@@ -1,6 +1,7 @@
 """A session on the disk: begun, killed, gone on with, exported, fine-tuned; from Python as from the page."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import greffon
 from greffon.core.errors import UserError
 from greffon.data.corpora import labelled
 from greffon.labelling.log import Log
+from greffon.labelling.strategy import Choosing
 
 ANIMALS = {"chat": "poil", "chien": "poil", "vache": "autre", "oiseau": "autre"}
 
@@ -258,3 +260,154 @@ def test_the_fit_keeps_up_in_the_background(begin: Callable[..., greffon.Session
         while session.desk.fit.labels == 36 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert session.desk.fit.labels == 37
+
+
+def test_settings_that_are_given_when_going_on(
+    begin: Callable[..., greffon.Session], heap: Path, tmp_path: Path
+) -> None:
+    begin(aside_share=0.3, seed=4, strategy="uncertainty", aim=0.8).close()
+    out, body = tmp_path / "session", tmp_path / "session" / "session.json"
+    with greffon.label(out=out, strategy="random", random_share=0.2, quiet=True) as session:
+        assert session.desk.choosing == Choosing("random", random_share=0.2, aside_share=0.3)
+    with begin() as session:  # the same texts, without the options again
+        assert session.desk.choosing == Choosing("random", random_share=0.2, aside_share=0.3)
+        assert (session.settings.seed, session.settings.aim) == (4, 0.8)
+    with greffon.label(out=out, seed=4, aside_share=0.3, text_column="text", aim=0.9, quiet=True) as session:
+        assert session.settings.aim == 0.9
+    before = body.read_bytes()
+    for given, message in (
+        ({"seed": 5}, r"other settings \(seed\)"),
+        ({"text_column": "review"}, r"other settings \(text_column\)"),
+        ({"aside_share": 0.1}, "keeps 0.3 of its texts aside"),
+    ):
+        with pytest.raises(UserError, match=message):
+            greffon.label(out=out, **given)
+    assert body.read_bytes() == before
+
+
+def test_a_column_that_is_not_there_leaves_nothing_behind(tiny: TinyRuns, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("review,id\n" + "".join(f"le chat dort {i},{i}\n" for i in range(30)))
+    given = {"body": tiny.causal, "labels": "a,b", "out": tmp_path / "new", "quiet": True}
+    with pytest.raises(UserError, match="text"):
+        greffon.label(table, **given)
+    with greffon.label(table, **given, text_column="review") as session:
+        assert session.next_texts()[0].startswith("le chat")
+
+
+ODD = [
+    "a\rb",
+    "a\r\nb c",
+    "a\nb d",
+    "tab\tx",
+    'quote " x, y',
+    "=1+1",
+    "x\u2028y",
+    "x\x0by\x0cz",
+    "  lead trail  ",
+    "e\u0301",
+]
+
+
+def test_odd_texts_come_back_from_the_table(tiny: TinyRuns, tmp_path: Path) -> None:
+    heap = tmp_path / "odd.jsonl"
+    heap.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*ODD, "null\0byte"]))
+    out = tmp_path / "odd"
+    with greffon.label(heap, body=tiny.causal, labels=["a", "b"], out=out, aside_share=0, quiet=True) as session:
+        for number, text in enumerate(list(session.desk.heap.texts)):
+            session.add(text, "ab"[number % 2])
+        found = {one.text: one.label for one in labelled(session.export())}
+        assert found.keys() == {text.strip() for text in ODD} | {"null\ufffdbyte"} or found == session.labels()
+        assert len(found) == 11
+
+
+def test_equal_texts_with_different_labels_do_not_end_the_background(tiny: TinyRuns, tmp_path: Path) -> None:
+    heap = tmp_path / "heap.txt"
+    heap.write_text("le chat dort\n" * 2 + "".join(f"le chien {i} dort\n" for i in range(38)))
+    with greffon.label(heap, body=tiny.causal, labels="a,b", out=tmp_path / "session", quiet=True) as session:
+        for text, label in ((0, "a"), (1, "b")):
+            session.mark("label", text, label=label)
+        session.mark("label", int(session.desk.aside_order[0]), label="a", source="aside")
+        progress = session.progress()
+        assert (progress.labels, progress.aside, progress.score) == (2, 1, None)
+        assert len(progress.conflicts) == 1
+
+
+def test_a_problem_of_the_background_is_told_and_passes(
+    begin: Callable[..., greffon.Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from greffon.labelling import worker
+
+    with begin() as session:
+        label_some(session, 12)
+        session.progress()
+        with monkeypatch.context() as patch:
+            patch.setattr(worker, "fit", lambda *_: {}["a bug"])
+            label_some(session, 1)
+            with pytest.raises(KeyError):
+                session.progress()
+            told = session.progress(wait=False)
+            assert "a bug" in told.problem
+            assert told.labels + told.aside == 13
+        label_some(session, 1)
+        progress = session.progress()
+        assert (progress.problem, progress.labels + progress.aside) == ("", 14)
+
+
+def test_whoever_labels_does_not_wait_for_the_tables(
+    begin: Callable[..., greffon.Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from greffon.labelling import tables
+
+    writes, go_on, write = threading.Event(), threading.Event(), tables.write_atomically
+    with begin() as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(tables, "write_atomically", lambda *what: (writes.set(), go_on.wait(30), write(*what)))
+            label_some(session, 1)
+            assert writes.wait(30)
+            label_some(session, 3)
+            assert len(session.labels()) == 4
+            assert session.tables()["labels.csv"].count(b"\n") + session.tables()["aside.csv"].count(b"\n") == 6
+            go_on.set()
+            session.progress()
+        assert (session.path / "labels.csv").read_bytes() == session.tables()["labels.csv"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"kind":"label","text":999,"label":"poil"}', "there is no text 999"),
+        ('{"kind":"undo","text":5}', "there is no mark 5 to take back"),
+        ('{"kind":"undo","text":-1}', "there is no mark -1 to take back"),
+        ('{"kind":"label","text":1,"label":"zzz"}', "unknown label 'zzz'"),
+    ],
+)
+def test_a_mark_that_cannot_be_is_told_with_its_line(
+    begin: Callable[..., greffon.Session], line: str, message: str
+) -> None:
+    with begin() as session:
+        label_some(session, 1)
+    with (session.path / "log.jsonl").open("a") as log:
+        log.write(line + "\n")
+    with pytest.raises(UserError, match=rf"log\.jsonl:2: .*{message}"):
+        greffon.label(out=session.path)
+
+
+def test_tf_idf_knows_the_words_of_the_whole_heap(begin: Callable[..., greffon.Session]) -> None:
+    """By hand, with the features that `compare` has; the strength is that of `compare`, too."""
+    from sklearn.linear_model import LogisticRegression
+
+    from greffon.comparison.tfidf import STRENGTH, tfidf_features
+
+    with begin(aside_share=0.3) as session:
+        label_some(session, 40)
+        found = session.progress().tfidf
+        texts, parts = session.desk.heap.texts, (session.desk.training(), session.desk.aside())
+    train, judge = (tfidf_features(texts, [texts[index] for index in part]) for part in parts)
+    model = LogisticRegression(C=STRENGTH, max_iter=1000).fit(train, list(parts[0].values()))
+    assert found.accuracy == pytest.approx(np.mean(model.predict(judge) == list(parts[1].values())))
+
+
+def test_what_is_kept_aside_is_said() -> None:
+    assert Choosing(aside_share=0.3).kept_aside.startswith("30 % of the texts are drawn at random")
+    assert Choosing(aside_share=0).kept_aside.startswith("No text is kept aside")

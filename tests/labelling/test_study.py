@@ -15,7 +15,9 @@ from greffon.labelling.clusters import cluster
 from greffon.labelling.heap import Heap
 from greffon.labelling.simulate import simulate
 from greffon.labelling.strategy import Choosing
-from greffon.labelling.study import RANDOM, spread
+from greffon.labelling.study import RANDOM, _drawn, spread
+
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +97,21 @@ def test_texts_without_an_answer_are_left_out(tiny: TinyRuns, tmp_path: Path, ca
     )
     assert found.texts == 40
     assert "40 texts have an answer" in capsys.readouterr().err
+
+
+def test_equal_texts_are_on_one_side() -> None:
+    texts = [f"Text {index % 40}{'!' * (index // 40)}" for index in range(100)]
+    for seed in range(5):
+        asked, rest = _drawn(texts, 0.8, seed)
+        assert sorted([*asked, *rest]) == list(range(100))
+        assert 76 <= len(asked) <= 80
+        sides = [{texts[index].strip("!") for index in side} for side in (asked, rest)]
+        assert not sides[0] & sides[1]
+
+
+def test_a_test_file_that_shares_texts_is_told(study: Path, tiny: TinyRuns, tmp_path: Path, capsys: Capture) -> None:
+    given = {"body": tiny.causal, "simulate": tiny.table, "train_sizes": (6,), "seeds": 2, "quiet": True}
+    found = greffon.label_study(test=tiny.table, out=tmp_path / "out", **given)
+    assert found.overlap == 96
+    assert "WARNING: 96 of the 96 texts" in capsys.readouterr().err
+    assert json.loads((study / "results.json").read_text())["overlap"] == 0

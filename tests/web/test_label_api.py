@@ -60,12 +60,103 @@ def test_undo_is_for_the_tab_that_marked(client: TestClient) -> None:
     assert ask(client, "undo", client="x", key="3")["question"]["index"] == text
 
 
+def mark(server: TestClient, client: str, text: int, key: str, label: str = "a", **given: object) -> dict:
+    return ask(server, "mark", **{"kind": "label", "text": text, "label": label, "client": client, "key": key} | given)
+
+
+@pytest.mark.parametrize("how", ["list", "again"])
+def test_a_second_label_that_was_taken_back_can_be_given_again(client: TestClient, how: str) -> None:
+    text = ask(client, "next", client="x")["question"]["index"]
+    mark(client, "x", text, "1")
+    if how == "again":
+        assert ask(client, "next", client="x", again=True)["question"]["index"] == text
+    mark(client, "x", text, "2", label="b", how=how)
+    assert ask(client, "undo", client="x", key="3")["question"]["index"] == text
+    answer = mark(client, "x", text, "4", label="b")
+    assert answer["note"] == ""
+    assert answer["question"]["index"] != text
+    assert [one["label"] for one in ask(client, "browse")["texts"]] == ["b"]
+
+
+def test_whoever_takes_a_label_back_that_another_has_changed_is_asked_again(client: TestClient) -> None:
+    text = ask(client, "next", client="x")["question"]["index"]
+    mark(client, "x", text, "1")
+    mark(client, "y", text, "2", label="b", how="list")
+    assert ask(client, "undo", client="x", key="3")["question"]["index"] == text
+    assert ask(client, "browse")["texts"][0]["label"] == "b"
+    assert mark(client, "x", text, "4")["note"] == ""
+    assert ask(client, "browse")["texts"][0]["label"] == "a"
+
+
+def test_nothing_to_take_back_leaves_the_text_where_it_is(client: TestClient) -> None:
+    text = ask(client, "next", client="x")["question"]["index"]
+    answer = ask(client, "undo", client="x", key="1")
+    assert (answer["note"], answer["question"]["index"]) == ("there is nothing to take back", text)
+
+
+def label_some(client: TestClient, n: int) -> list[int]:
+    texts = []
+    for number in range(n):
+        texts.append(ask(client, "next", client="first")["question"]["index"])
+        mark(client, "first", texts[-1], f"first {number}")
+    return texts
+
+
+def test_a_second_judgement_that_is_skipped_leaves_the_first(client: TestClient, session: greffon.Session) -> None:
+    label_some(client, 2)
+    asked = []
+    for number in range(2):
+        asked.append(ask(client, "next", client="x", again=True)["question"]["index"])
+        mark(client, "x", asked[-1], f"{number}", kind="skip", how="again")
+    assert len(set(asked)) == 2
+    assert len(session.labels()) == 2
+    assert session.progress().skipped == 0
+    assert ask(client, "next", client="x", again=True)["question"] is None
+
+
+def test_second_judgements_are_shared_out_and_there_is_no_third(client: TestClient, session: greffon.Session) -> None:
+    label_some(client, 2)
+    texts = [ask(client, "next", client=tab, again=True)["question"]["index"] for tab in "xy"]
+    assert len(set(texts)) == 2
+    assert ask(client, "next", client="x", again=True)["question"]["index"] == texts[0]  # until it is judged
+    mark(client, "x", texts[0], "1", label="b", how="again")
+    late = mark(client, "z", texts[0], "2", how="again")
+    assert "somebody else" in late["note"]
+    assert session.desk.marks.judged_twice() == {texts[0]: ("a", "b")}
+
+
+def test_a_first_label_that_was_taken_back_among_second_judgements_stays_what_it_was(
+    client: TestClient, session: greffon.Session
+) -> None:
+    texts = label_some(client, 10)
+    (aside,) = session.desk.aside()
+    while ask(client, "undo", client="first", key=f"undo {len(texts)}")["question"]["index"] != aside:
+        texts.pop()
+    mark(client, "first", aside, "new", label="b", how="again")
+    assert session.desk.aside() == {aside: "b"}
+
+
+def test_a_closed_tab_does_not_withhold_the_last_text(client: TestClient, session: greffon.Session) -> None:
+    kept = ask(client, "next", client="closed")["question"]["index"]
+    texts = label_some(client, 40)
+    assert texts[-1] == kept
+    assert len(session.labels()) == 40
+    assert ask(client, "next", client="first")["question"] is None
+    late = mark(client, "closed", kept, "late", label="b")
+    assert "somebody else" in late["note"]
+
+
 def test_search_ignores_case_and_pages(client: TestClient) -> None:
     first = ask(client, "browse", which="all", query="CHAT D")
     assert (len(first["texts"]), first["more"]) == (20, False)
     assert ask(client, "browse", which="all", query="chat", offset=20)["more"] is False
     assert ask(client, "browse", which="all", query="chat")["more"] is True
     assert ask(client, "browse", which="all", query=".*")["texts"] == []
+
+
+def test_search_goes_over_line_breaks(client: TestClient, session: greffon.Session) -> None:
+    session.desk.heap.texts[7] = "le chien\nregarde"
+    assert [one["index"] for one in ask(client, "browse", which="all", query="chien  regarde")["texts"]] == [7]
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,7 @@ def test_from_texts_to_a_classifier_by_keyboard(
     visit: Callable[..., Page], server: Server, tiny: TinyRuns, tmp_path: Path
 ) -> None:
     page = visit()
+    expect(page.get_by_text("30 % of the texts are drawn at random and kept aside")).to_be_visible()
     shown = label(page, 15)
     picture(page, "label")
     server.kill()
@@ -233,6 +234,18 @@ def test_skip_flag_and_second_judgements(visit: Callable[..., Page], server: Ser
         shows_another(page, shown)
     page.get_by_role("tab", name="Progress").click()
     expect(page.get_by_text(re.compile(r"of 3 second judgements agree with the first"))).to_be_visible()
+
+
+def test_a_key_that_is_held_down_judges_one_text(visit: Callable[..., Page]) -> None:
+    page = visit()
+    text = shows_another(page, "")
+    page.keyboard.down(key_of(text))
+    other = shows_another(page, text)
+    for _ in range(3):
+        page.keyboard.down(key_of(text))  # now as a repetition
+    page.keyboard.up(key_of(text))
+    time.sleep(0.5)
+    expect(page.locator("article .text")).to_have_text(other)
 
 
 def test_two_tabs_get_different_texts(visit: Callable[..., Page]) -> None:

@@ -10,6 +10,7 @@ import tyro
 from greffon.cli import say_out
 from greffon.cli.options import Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal
 from greffon.cli.parsing import given, parse
+from greffon.core.console import say
 from greffon.core.errors import UserError, setting
 from greffon.labelling.strategy import Strategy
 
@@ -38,7 +39,7 @@ class Args:
     author: str = ""
     """Your name, written beside each label."""
     strategy: Chosen = None
-    """How texts are chosen: a mix (default: mixed), or one of its parts alone."""
+    """How texts are chosen: a mix (default: mixed), or one of its parts alone. A session that goes on may change it."""
     random_share: OptionalReal = None
     """Share of the texts that is drawn at random and trained on (default: 0.1)."""
     aside_share: OptionalReal = None
@@ -89,6 +90,7 @@ def main(words: Sequence[str]) -> None:
     from greffon.web import serve_labelling
 
     with label(**given(args, "host", "port")) as session:
+        say(session.settings.choosing.kept_aside)
         serve_labelling(session, host=args.host, port=args.port)
 
 

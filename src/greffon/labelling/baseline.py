@@ -1,20 +1,37 @@
 """TF-IDF on the labels of a session: what the body has to be better than."""
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
-STRENGTH = 10.0
-"""Inverse regularisation strength C."""
+import numpy as np
+
+from greffon.comparison.tfidf import STRENGTH, vectoriser
+from greffon.core.rng import generator
+from greffon.labelling.heap import Heap
+
+_SAMPLE = 2000
+"""Texts of the heap that tell the words and how frequent they are, at most."""
 
 
-def tfidf_predictions(texts: Sequence[str], labels: Sequence[str], judged: Sequence[str]) -> list[str]:
-    """Fit words and characters with logistic regression, and label other texts; two classes at least."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import FeatureUnion, make_pipeline
+class Baseline:
+    """Words and characters of the heap's texts with logistic regression, as in `greffon compare`.
 
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
-    model = make_pipeline(
-        FeatureUnion([("words", words), ("characters", characters)]), LogisticRegression(C=STRENGTH, max_iter=1000)
-    )
-    return [str(label) for label in model.fit(list(texts), list(labels)).predict(list(judged))]
+    What words there are, and how frequent they are, is known without labels, as the vectors of the body are.
+    """
+
+    def __init__(self, heap: Heap) -> None:
+        self.heap = heap
+
+    @cached_property
+    def _features(self) -> Any:
+        drawn = np.sort(generator(self.heap.seed, "words").permutation(len(self.heap))[:_SAMPLE])
+        return vectoriser(len(drawn)).fit([self.heap.texts[text] for text in drawn])
+
+    def predictions(self, texts: Sequence[int], labels: Sequence[str], judged: Sequence[int]) -> list[str]:
+        """Fit labelled texts, given by their indices, and label others; two classes at least."""
+        from sklearn.linear_model import LogisticRegression
+
+        train, others = (self._features.transform([self.heap.texts[text] for text in some]) for some in (texts, judged))
+        model = LogisticRegression(C=STRENGTH, max_iter=1000).fit(train, list(labels))
+        return [str(label) for label in model.predict(others)]

@@ -62,12 +62,24 @@ class Desk:
         if self.is_aside[text]:
             return
         group = self._group(text)
-        marked = any(member in self.marks.by_text for member in group)
-        self._free[group] = not marked
-        if text in self.marks.by_text and text not in self._seen:
+        self._free[group] = all(self.marks.current(member) is None for member in group)
+        if self.marks.current(text) is None:
+            if text in self._seen:
+                self._seen.remove(text)
+        elif text not in self._seen:
             self._seen.append(text)
-        elif text not in self.marks.by_text and text in self._seen:
-            self._seen.remove(text)
+
+    def why_impossible(self, mark: Mark) -> str:
+        """Say why a mark cannot have been made after those so far; empty if it can."""
+        if mark.kind == "undo":
+            there = 0 <= mark.text < len(self.marks.all) and self.marks.all[mark.text].kind != "undo"
+            if not there or mark.text in self.marks.undone:
+                return f"there is no mark {mark.text} to take back"
+        elif not 0 <= mark.text < len(self.heap):
+            return f"there is no text {mark.text}"
+        elif mark.kind == "label" and mark.label not in self.labels:
+            return f"unknown label {mark.label!r}"
+        return ""
 
     def _group(self, text: int) -> list[int]:
         first = int(self.heap.groups[text])
@@ -77,12 +89,27 @@ class Desk:
 
     def next(self, client: str = "") -> Question | None:
         """Return the text that a client is to judge; the same one until it is marked. None: nothing is left."""
-        if client not in self._leases:
-            asked = self._choose()
-            if asked is None:
-                return None
-            self._leases[client] = asked
-        return self._leases[client]
+        held = self._leases.get(client)
+        if held is None or held.source == "again":
+            self.release(client)
+            held = self._choose()
+            if held is not None:
+                self._leases[client] = held
+        return held
+
+    def take_over(self, client: str) -> Question | None:
+        """Give a client the text that another one was asked first and has not answered: its tab may be closed."""
+        waiting = [asked for other, asked in self._leases.items() if other != client and asked.source != "again"]
+        return self.lease(client, waiting[0].index, waiting[0].source) if waiting else None
+
+    def held(self, client: str) -> Question | None:
+        """Return what a client was asked and has not answered."""
+        return self._leases.get(client)
+
+    def holds(self, client: str, text: int) -> bool:
+        """Whether a client was asked for a text, or has taken its mark back, and has not answered."""
+        held = self._leases.get(client)
+        return held is not None and held.index == text
 
     def lease(self, client: str, text: int, source: Source) -> Question:
         """Give a client a text of its own choice, or one that was taken back."""
@@ -98,16 +125,25 @@ class Desk:
         """Return how a text came to be judged: as it was asked, or by the person's own choice."""
         return next((asked.source for asked in self._leases.values() if asked.index == text), "chosen")
 
-    def again(self, author: str = "") -> Question | None:
-        """Return a random labelled text for a second judgement, one of another author if there is any."""
-        twice = self.marks.judged_twice()
-        open_ = [text for text in self.marks.labels() if text not in twice]
-        others = [text for text in open_ if (mark := self.marks.current(text)) is not None and mark.author != author]
-        choice = others or open_
+    def again(self, client: str = "", author: str = "") -> Question | None:
+        """Return a random labelled text for a second judgement, one of another author if there is any.
+
+        It stays the client's until it is marked; at the end, what others were asked and have not answered is handed on.
+        """
+        held = self._leases.get(client)
+        if held is not None and held.source == "again":
+            return held
+        self.release(client)
+        done = self.marks.asked_again()
+        open_ = [text for text in self.marks.labels() if text not in done]
+        leased = [asked.index for asked in self._leases.values()]
+        free = [text for text in open_ if text not in leased]
+        others = [text for text in free if (mark := self.marks.current(text)) is not None and mark.author != author]
+        choice = others or free or [text for text in leased if text in open_][:1]
         if not choice:
             return None
-        text = int(generator(self.heap.seed, "again", len(twice)).choice(choice))
-        return Question(text, self.heap.texts[text], "again")
+        turn = len(done) + len(leased)
+        return self.lease(client, int(generator(self.heap.seed, "again", turn).choice(choice)), "again")
 
     def _choose(self) -> Question | None:
         number = self._asked + sum(asked.source in _ASKED for asked in self._leases.values())
@@ -125,14 +161,15 @@ class Desk:
         elif source == "aside":
             source = "random"
         margins = self.fit.margins if self.fit is not None else None
-        seen = np.array([*self._seen, *(text for text in leased if not self.is_aside[text])], np.int64)
+        waiting = (text for text in leased if not self.is_aside[text] and text not in self._seen)
+        seen = np.array([*self._seen, *waiting], np.int64)
         text = pick(self.heap, source, free, seen, margins, number)
         return Question(text, self.heap.texts[text], source)
 
     def _next_aside(self, leased: Sequence[int]) -> int | None:
         """Return the first text of the order that is neither marked nor being judged."""
         for text in self.aside_order:
-            if int(text) not in self.marks.by_text and int(text) not in leased:
+            if self.marks.current(int(text)) is None and int(text) not in leased:
                 return int(text)
         return None
 

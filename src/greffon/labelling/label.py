@@ -3,8 +3,8 @@
 import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from greffon.core.errors import UserError, setting
 from greffon.core.files import sha256
@@ -15,7 +15,6 @@ from greffon.labelling.storage import SETTINGS, Settings, begin, go_on
 from greffon.labelling.strategy import Choosing, Strategy
 from greffon.runs.run import Run
 
-_LEAST_TEXTS = 4
 _LONGEST_LABEL = 100
 _here: "weakref.WeakValueDictionary[Path, Session]" = weakref.WeakValueDictionary()
 
@@ -31,8 +30,8 @@ def label(
     aside_share: float | None = None,
     aim: float | None = None,
     author: str = "",
-    text_column: str = "text",
-    seed: int = 0,
+    text_column: str | None = None,
+    seed: int | None = None,
     quiet: bool = False,
 ) -> Session:
     """Begin a labelling session over text files, or go on with the one in `out`.
@@ -40,6 +39,9 @@ def label(
     `body` is a run whose vectors choose the texts and make the predictions. One text in ten (`aside_share`) is kept
     aside as a test set and never trained on:
     `with greffon.label("heap.txt", body="runs/body", labels="good,bad", out="session") as session: …`
+
+    A session that goes on keeps the settings that are not given. A new `strategy`, `random_share` or `aim` holds for
+    what follows, and labels can be added; what would make another session of it is refused.
     """
     path = Path(out)
     names = label_names(labels)
@@ -49,29 +51,30 @@ def label(
     if earlier is not None:
         earlier.close()  # opened twice in one process, as by running a cell of a notebook again
     sources = [texts] if isinstance(texts, str | Path) else list(texts)
-    given = {"strategy": strategy, "random_share": random_share, "aside_share": aside_share}
-    choosing = Choosing(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    choosing = _given(strategy=strategy, random_share=random_share, aside_share=aside_share)
+    asked = _given(text_column=text_column, seed=seed, aim=aim)
     there = (path / SETTINGS).is_file()
-    asked = None
-    if sources or not there:
-        asked = replace(_asked(sources, body, names, there), choosing=choosing, text_column=text_column, seed=seed)
-    elif body is not None:
-        raise UserError(f"{setting('body')} is for a session that begins; leave it out to go on with this one")
+    if not there:
+        _check_complete(sources, body, names)
+    if sources:
+        asked["sources"] = tuple(str(file.resolve()) for file in find_files(sources))
+    if body is not None:
+        asked |= _body(Run.open(body))
+    new = None if there else Settings(**asked, labels=names, choosing=Choosing(**choosing))
     held = ExitStack()
     try:
         held.enter_context(own_directory(path, SETTINGS))
-        settings = go_on(path, asked, names) if there else asked
-        assert settings is not None
-        settings = settings if aim is None else replace(settings, aim=aim)
-        stored = begin(path, settings, quiet)
-        if len(stored.heap) < _LEAST_TEXTS:
-            raise UserError(f"there are {len(stored.heap)} texts; labelling needs {_LEAST_TEXTS} or more")
-        session = Session(stored, held, author)
+        settings = new or go_on(path, asked, choosing, names)
+        session = Session(begin(path, settings, quiet), held, author)
     except BaseException:
         held.close()
         raise
     _here[path.resolve()] = session
     return session
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def label_names(labels: str | Sequence[str]) -> tuple[str, ...]:
@@ -93,13 +96,8 @@ def label_names(labels: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _asked(
-    sources: Sequence[str | Path],
-    body: str | Path | Run | None,
-    labels: tuple[str, ...],
-    there: bool,
-) -> Settings:
-    """Describe the texts, the body and the labels that were asked for; refuse a new session that lacks one."""
+def _check_complete(sources: Sequence[str | Path], body: str | Path | Run | None, labels: tuple[str, ...]) -> None:
+    """Refuse a new session that lacks something."""
     if not sources:
         raise UserError(
             "there is no session to go on with, and no text to begin one; "
@@ -107,13 +105,15 @@ def _asked(
         )
     if body is None:
         raise UserError(f"{setting('body')} is missing: give a pretrained run, whose vectors choose the texts")
-    if not labels and not there:
+    if not labels:
         raise UserError(f"{setting('labels')} is missing: give the names of the labels, such as good,bad")
-    run = Run.open(body)
+
+
+def _body(run: Run) -> dict[str, str]:
+    """Describe the run whose vectors are taken."""
     if run.recipe.objective == "seq2seq":
         raise UserError(f"{run.path} is a translator; give a run with one body, pretrained or fine-tuned")
     weights = run.path / "model.safetensors"
     if not weights.is_file():
         raise UserError(f"{run.path} has no weights yet; wait for its first checkpoint, or give another run")
-    files = tuple(str(file.resolve()) for file in find_files(sources))
-    return Settings(files, "text", str(run.path.resolve()), sha256(weights), labels, Choosing())
+    return {"body": str(run.path.resolve()), "weights": sha256(weights)}

@@ -55,18 +55,21 @@ class Marks:
             del self.by_text[taken_back.text]
 
     def current(self, text: int) -> Mark | None:
-        """Return the mark that holds for a text now: the last one."""
-        numbers = self.by_text.get(text)
-        return self.all[numbers[-1]] if numbers else None
+        """Return the mark that holds for a text now: the last one, but for skipped second judgements."""
+        return next((self.all[number] for number in reversed(self.by_text.get(text, ())) if self._holds(number)), None)
+
+    def _holds(self, number: int) -> bool:
+        """Whether a mark says what a text is: whoever skips a second judgement leaves the first one as it is."""
+        return (self.all[number].kind, self.all[number].source) != ("skip", "again")
 
     def labels(self) -> dict[int, str]:
         """Return the label of each text that has one, in the order of their first marks."""
-        found = {text: self.all[numbers[-1]] for text, numbers in self.by_text.items()}
-        return {text: mark.label for text, mark in found.items() if mark.kind == "label"}
+        found = {text: self.current(text) for text in self.by_text}
+        return {text: mark.label for text, mark in found.items() if mark is not None and mark.kind == "label"}
 
     def of_kind(self, kind: str) -> list[int]:
-        """Return the texts whose last mark is of this kind."""
-        return [text for text, numbers in self.by_text.items() if self.all[numbers[-1]].kind == kind]
+        """Return the texts whose mark is of this kind."""
+        return [text for text in self.by_text if (mark := self.current(text)) is not None and mark.kind == kind]
 
     def last_of(self, client: str) -> int | None:
         """Return the number of the last mark that a client can take back."""
@@ -76,14 +79,22 @@ class Marks:
                 return number
         return None
 
+    def asked_again(self) -> set[int]:
+        """Return the texts that somebody was asked for a second time, and answered or skipped."""
+        return {
+            text
+            for text, numbers in self.by_text.items()
+            if any(self.all[number].source == "again" for number in numbers)
+        }
+
     def judged_twice(self) -> dict[int, tuple[str, str]]:
         """Return the first label and the blind second one of each text that was judged again."""
-        pairs = {}
+        pairs: dict[int, tuple[str, str]] = {}
         for text, numbers in self.by_text.items():
             labels = [self.all[number] for number in numbers if self.all[number].kind == "label"]
             for before, again in itertools.pairwise(labels):
                 if again.source == "again":
-                    pairs[text] = (before.label, again.label)
+                    pairs.setdefault(text, (before.label, again.label))
         return pairs
 
     def agreement(self) -> Agreement:

@@ -9,7 +9,7 @@ import numpy as np
 from greffon.core.json_results import JsonResult
 from greffon.inference.metrics import Interval, wilson_interval
 from greffon.inference.probe import Probe
-from greffon.labelling.baseline import tfidf_predictions
+from greffon.labelling.baseline import Baseline
 from greffon.labelling.fit import probe_of
 from greffon.labelling.forecast import Forecast, forecast
 from greffon.labelling.heap import Heap
@@ -55,11 +55,13 @@ class Progress(JsonResult):
     """Labels that the model doubts, the most doubtful first."""
     conflicts: tuple[Conflict, ...] = ()
     """Texts that say the same and have different labels."""
+    problem: str = ""
+    """Why the estimates are not up to date; empty as long as the background works."""
 
 
 def with_estimates(counts: Progress, estimates: Progress) -> Progress:
     """Put the numbers of one moment beside the estimates of another."""
-    names = ("score", "tfidf", "curve", "forecast", "doubts")
+    names = ("score", "tfidf", "curve", "forecast", "doubts", "problem")
     return replace(counts, **{name: getattr(estimates, name) for name in names})
 
 
@@ -81,6 +83,7 @@ class Assessor:
 
     def __init__(self, heap: Heap, labels: Sequence[str], aim: float | None) -> None:
         self.heap, self.labels, self.aim = heap, labels, aim
+        self._baseline = Baseline(heap)
         self._probes: dict[tuple[tuple[int, str], ...], Probe | None] = {}
 
     def counts(self, now: Snapshot) -> Progress:
@@ -105,11 +108,10 @@ class Assessor:
         if not now.aside:
             return counted
         sizes, wrong = self._wrong(now)
+        if not sizes:
+            return counted  # equal vectors with different labels: nothing tells them apart yet
         scores = [_score(size, row) for size, row in zip(sizes, wrong, strict=True)]
-        texts = self.heap.texts
-        guesses = tfidf_predictions(
-            [texts[i] for i in now.training], list(now.training.values()), [texts[i] for i in now.aside]
-        )
+        guesses = self._baseline.predictions(list(now.training), list(now.training.values()), list(now.aside))
         missed = np.array([guess != label for guess, label in zip(guesses, now.aside.values(), strict=True)])
         return replace(
             counted,

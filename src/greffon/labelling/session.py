@@ -19,11 +19,12 @@ from pathlib import Path
 from types import TracebackType
 
 from greffon.core.errors import UserError, did_you_mean
+from greffon.core.files import COPY
 from greffon.labelling.desk import Desk, Question
 from greffon.labelling.log import Kind, Log, Mark, Source
 from greffon.labelling.progress import Progress
 from greffon.labelling.storage import LOG, Stored
-from greffon.labelling.tables import write_tables
+from greffon.labelling.tables import Tables
 from greffon.labelling.worker import Worker
 
 _LONGEST_NAME = 200
@@ -40,13 +41,24 @@ class Session:
         self._change = threading.RLock()
         self.desk = Desk(stored.heap, stored.settings.labels, stored.settings.choosing)
         self._log = Log(stored.path / LOG)
-        for mark in self._log.marks:
-            self.desk.add(mark)
+        try:
+            self._replay()
+        except BaseException:
+            self._log.close()
+            raise
         self._closed = False
-        write_tables(self.path, self.desk)
-        self._worker = Worker(self.desk, self._change, self.path, stored.settings.aim)
+        self._tables = Tables(self.path, self.desk, self._change)
+        self._tables.write()
+        self._worker = Worker(self.desk, self._change, self._tables, stored.settings.aim)
         self._worker.poke()
         self._finalizer = weakref.finalize(self, Worker.stop, self._worker)
+
+    def _replay(self) -> None:
+        for line, mark in enumerate(self._log.marks, start=1):
+            problem = self.desk.why_impossible(mark)
+            if problem:
+                raise UserError(f"{self._log.path}:{line}: this line is damaged ({problem}); {COPY}")
+            self.desk.add(mark)
 
     # -- the two verbs ----------------------------------------------------------------------------
 
@@ -56,7 +68,10 @@ class Session:
             raise UserError(f"n is {n}; ask for 1 text or more")
         with self._open():
             asked = [self.desk.next(f"python {number}" if number else "") for number in range(n)]
-        return [question.text for question in asked if question is not None]
+            found = [question.text for question in asked if question is not None]
+            if not found and (left := self.desk.take_over("")) is not None:
+                found = [left.text]
+        return found
 
     def add(self, text: str, label: str, *, author: str | None = None) -> None:
         """Write the label of a text of the session; a second label of a text replaces the first."""
@@ -81,7 +96,9 @@ class Session:
         """Take back the last mark of a client, and return its text; None where there is nothing to take back."""
         with self._open():
             if key and key in self.desk.marks.keys:
-                return self.desk.next(client)  # the client has not heard the answer the first time
+                return self.desk.held(client) or self.desk.next(
+                    client
+                )  # the client has not heard the answer the first time
             number = self.desk.marks.last_of(client)
             if number is None:
                 return None
@@ -137,8 +154,13 @@ class Session:
 
     def export(self) -> Path:
         """Write labels.csv and aside.csv as of now, and return the path of the first."""
-        with self._open():
-            return write_tables(self.path, self.desk)
+        self._open()
+        return self._tables.write()
+
+    def tables(self) -> dict[str, bytes]:
+        """Return labels.csv and aside.csv as of now, by their names."""
+        self._open()
+        return self._tables.content()
 
     # -- opening and closing ----------------------------------------------------------------------
 
@@ -160,7 +182,7 @@ class Session:
                 return
             self._closed = True
         self._finalizer()
-        write_tables(self.path, self.desk)
+        self._tables.write()
         self._log.close()
         self._held.close()
 

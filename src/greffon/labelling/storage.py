@@ -2,9 +2,11 @@
 
 import json
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from greffon.labelling.strategy import Choosing
 from greffon.runs.run import Run
 
 SETTINGS, TEXTS, VECTORS, CLUSTERS, LOG = "session.json", "texts.jsonl", "vectors.npy", "clusters.npz", "log.jsonl"
+_LEAST_TEXTS = 4
 _TOGETHER = 2048
 """Texts whose vectors are computed at a time."""
 
@@ -30,13 +33,13 @@ class Settings:
 
     sources: tuple[str, ...]
     """Files of the texts."""
-    text_column: str
     body: str
     """Run whose body makes the vectors."""
     weights: str
     """SHA-256 of its weights."""
     labels: tuple[str, ...]
     choosing: Choosing
+    text_column: str = "text"
     seed: int = 0
     aim: float | None = None
     """Accuracy to reach."""
@@ -53,13 +56,16 @@ class Stored:
 
 
 def begin(path: Path, settings: Settings, quiet: bool = False) -> Stored:
-    """Write the settings, then the texts, their vectors and their clusters; go on where an earlier try ended."""
+    """Read the texts, write the settings, the texts, their vectors and clusters; go on where an earlier try ended.
+
+    Nothing is written before the texts could be read.
+    """
     sweep(path)
+    texts = _texts(path) if (path / TEXTS).is_file() else _read(settings)
     write_json(path / SETTINGS, asdict(settings))
     if not (path / TEXTS).is_file():
-        lines = [json.dumps(text, ensure_ascii=False) for text in documents(settings.sources, settings.text_column)]
-        write_atomically(path / TEXTS, "\n".join(lines).encode() + b"\n")
-    texts = _texts(path)
+        lines = "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in texts)
+        write_atomically(path / TEXTS, lines.encode())
     if not (path / VECTORS).is_file():
         run = Run.open(settings.body)
         if sha256(run.path / "model.safetensors") != settings.weights:
@@ -73,6 +79,16 @@ def begin(path: Path, settings: Settings, quiet: bool = False) -> Stored:
     if not (path / CLUSTERS).is_file():
         _store_clusters(path / CLUSTERS, cluster(vectors, settings.seed))
     return Stored(path, settings, Heap(texts, vectors, _clusters(path / CLUSTERS), settings.seed))
+
+
+def _read(settings: Settings) -> list[str]:
+    """Read the texts of the files; a NUL, which no table can hold, becomes the sign for an unknown character."""
+    texts = [
+        text.replace("\0", "\N{REPLACEMENT CHARACTER}") for text in documents(settings.sources, settings.text_column)
+    ]
+    if len(texts) < _LEAST_TEXTS:
+        raise UserError(f"there are {len(texts)} texts; labelling needs {_LEAST_TEXTS} or more")
+    return texts
 
 
 def _texts(path: Path) -> list[str]:
@@ -127,25 +143,27 @@ def _clusters(path: Path) -> list[Clusters]:
         raise UserError(f"cannot read {path}: {problem}; remove it, and it is made again") from None
 
 
-def go_on(path: Path, asked: Settings | None, labels: Sequence[str]) -> Settings:
-    """Return the settings of a session that is there, with new labels added; refuse what would make another of it."""
+def go_on(path: Path, asked: Mapping[str, Any], choosing: Mapping[str, Any], labels: Sequence[str]) -> Settings:
+    """Return the settings of a session that is there, with what was given anew; refuse what would make another of it.
+
+    The body may have moved, the way of choosing and the aim may change, labels may be added.
+    """
     known = read_settings(path)
-    if asked is not None:
-        for name in ("sources", "text_column", "weights", "seed"):
-            if getattr(asked, name) != getattr(known, name):
-                raise UserError(
-                    f"{path} holds a session with other settings ({name}); go on with `greffon label --out {path}`, "
-                    f"or choose another {setting('out')}"
-                )
-        if asked.choosing.aside_share != known.choosing.aside_share:
-            raise UserError(f"{path} keeps {known.choosing.aside_share:g} of its texts aside; that cannot change later")
-        known = replace(known, choosing=asked.choosing, aim=asked.aim or known.aim)
+    for name in ("sources", "text_column", "weights", "seed"):
+        if name in asked and asked[name] != getattr(known, name):
+            raise UserError(
+                f"{path} holds a session with other settings ({name}); go on with "
+                f"`greffon label --out {shlex.quote(str(path))}`, or choose another {setting('out')}"
+            )
+    if choosing.get("aside_share", known.choosing.aside_share) != known.choosing.aside_share:
+        raise UserError(f"{path} keeps {known.choosing.aside_share:g} of its texts aside; that cannot change later")
     missing = [label for label in known.labels if labels and label not in labels]
     if missing:
         raise UserError(
             f"{setting('labels')} leaves out {missing[0]!r}, which this session has; labels can only be added"
         )
-    return replace(known, labels=(*known.labels, *(label for label in labels if label not in known.labels)))
+    added = tuple(label for label in labels if label not in known.labels)
+    return replace(known, **asked, labels=(*known.labels, *added), choosing=replace(known.choosing, **choosing))
 
 
 def read_settings(path: Path) -> Settings:

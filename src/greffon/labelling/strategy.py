@@ -19,6 +19,7 @@ from greffon.labelling.log import Source
 Strategy = Literal["mixed", "uncertainty", "diversity", "random"]
 _TEN = 10
 _LEAST = 10
+_ROUNDING = 1e-6
 _AMONG = 0.05
 """Share of the open texts, the most uncertain ones, among which the largest unseen cluster decides."""
 _CANDIDATES = 5000
@@ -46,23 +47,50 @@ class Choosing:
         """Whether the choice depends on what a model makes of the texts."""
         return self.strategy in ("mixed", "uncertainty")
 
+    @property
+    def kept_aside(self) -> str:
+        """Say how many texts are kept aside, and what for.
+
+        >>> print(Choosing().kept_aside)
+        10 % of the texts are drawn at random and kept aside: nothing is trained on them, so they tell honestly how \
+good the model is.
+        """
+        if not self.aside_share:
+            return "No text is kept aside, so nothing can tell honestly how good the model is."
+        return (
+            f"{100 * self.aside_share:g} % of the texts are drawn at random and kept aside: nothing is trained on "
+            "them, so they tell honestly how good the model is."
+        )
+
     def cold_start(self, classes: int) -> int:
         """Return the number of labels from which on a probe's uncertainty is used."""
         return max(_LEAST, 2 * classes)
 
     def source(self, seed: int, question: int) -> Source:
-        """Return what the n-th question is drawn by; of each ten, the same number is kept aside."""
-        drawn = generator(seed, "questions", question // _TEN).permutation(_TEN)[question % _TEN] / _TEN
-        if drawn < self.aside_share:
+        """Return what the n-th question is drawn by; of each ten, as many are kept aside as the share says."""
+        ten = question // _TEN
+        drawn = generator(seed, "questions", ten).permutation(_TEN)[question % _TEN]
+        aside = _of_ten(self.aside_share, ten)
+        if drawn < aside:
             return "aside"
-        if self.strategy == "random" or drawn < self.aside_share + self.random_share:
+        if self.strategy == "random" or drawn < aside + _of_ten(self.random_share, ten):
             return "random"
         if self.strategy == "mixed":
             return "uncertain" if drawn >= UNCERTAIN_FROM else "diverse"
         return "uncertain" if self.strategy == "uncertainty" else "diverse"
 
 
-UNCERTAIN_FROM = 0.8
+def _of_ten(share: float, ten: int) -> int:
+    """Return how many of the n-th ten questions a share has; over several tens, those of 0.05 are every other one.
+
+    >>> [_of_ten(0.2, ten) for ten in range(3)], [_of_ten(0.05, ten) for ten in range(4)]
+    ([2, 2, 2], [0, 1, 0, 1])
+    """
+    before, after = (int(_TEN * share * tens + _ROUNDING) for tens in (ten, ten + 1))
+    return after - before
+
+
+UNCERTAIN_FROM = 8
 """Of ten questions of the mix, those from here on are chosen for the probe's hesitation."""
 
 

@@ -23,7 +23,7 @@ from greffon.data.lint import overlap
 from greffon.inference.metrics import Interval
 from greffon.labelling.clusters import cluster
 from greffon.labelling.figures import study_figure
-from greffon.labelling.heap import Heap
+from greffon.labelling.heap import Heap, same_key
 from greffon.labelling.simulate import Point, simulate
 from greffon.labelling.storage import VECTORS, store_vectors
 from greffon.labelling.strategy import Choosing, Strategy
@@ -76,6 +76,8 @@ class LabelStudy(JsonResult):
     gains: tuple[Gain, ...]
     texts: int
     judges: int
+    overlap: int
+    """Number of judging texts that are also among those to choose from."""
     seeds: int
     verdict: str
 
@@ -99,7 +101,7 @@ def label_study(
     """Label texts with the answers of a file, chosen and at random, and compare the probes, over seeds.
 
     Texts without an answer are left out; without `texts`, all texts of `simulate` are there to choose from. `test`
-    judges; without it a random fifth does, another one for each seed.
+    judges; without it a random fifth does, another one for each seed, equal texts on one side.
     """
     path, run = Path(out), Run.open(body)
     choosing = Choosing(strategy, random_share)
@@ -111,6 +113,12 @@ def label_study(
         )
     examples = _askable(labelled(Path(simulate), text_column, label_column), texts, text_column, quiet)
     judges = [] if test is None else labelled(Path(test), text_column, label_column)
+    shared = len(overlap([one.text for one in examples], [one.text for one in judges]))
+    if shared:
+        say(
+            f"WARNING: {shared:,} of the {len(judges):,} texts of {test} are also among those to choose from, so every "
+            "accuracy is too high; remove them from one of the files"
+        )
     sizes = sorted({*train_sizes})
     room = int(len(examples) * (_DRAWN if judges else 1 - _JUDGING))
     if round(MORE * sizes[-1]) > room:
@@ -132,7 +140,9 @@ def label_study(
             if not quiet:
                 chosen, random = (found[-1][name][sizes[-1]].accuracy for name in (strategy, RANDOM))
                 say(f"seed {seed}: {sizes[-1]} labels: {strategy} {chosen:.1%}, random {random:.1%}")
-        results = _results(found, sizes, strategy, len(examples), len(judges) or len(examples) - room)
+        arms, gains = _results(found, sizes, strategy)
+        there = (len(examples), len(judges) or len(examples) - room, shared)
+        results = LabelStudy(strategy, arms, gains, *there, len(found), _verdict(gains, len(found)))
         save(study_figure(results), path / FIGURE)
         write_json(path / RESULTS, results.to_json())
     return results
@@ -172,9 +182,7 @@ def compare_strategies(
     `vectors` are those of the examples, then of the judges; without judges, a fifth of the examples judges. Random
     labels go on to more of them (`MORE`).
     """
-    order = generator(seed, "study").permutation(len(examples))
-    cut = round(len(examples) * (_DRAWN if judges else 1 - _JUDGING))
-    asked, rest = np.sort(order[:cut]), order[cut:]
+    asked, rest = _drawn([one.text for one in examples], _DRAWN if judges else 1 - _JUDGING, seed)
     judging = (vectors[len(examples) :], [one.label for one in judges])
     if not judges:
         judging = (vectors[rest], [examples[index].label for index in rest])
@@ -189,6 +197,19 @@ def compare_strategies(
         points = simulate(heap, answers, judging, at, choosing, names)
         found[choosing.strategy] = {point.labels: point for point in points}
     return found
+
+
+def _drawn(texts: Sequence[str], share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of a random share of the texts, and of the others; equal texts are on one side."""
+    places: dict[str, list[int]] = {}
+    for index, text in enumerate(texts):
+        places.setdefault(same_key(text), []).append(index)
+    groups = list(places.values())
+    order = np.array([index for group in generator(seed, "study").permutation(len(groups)) for index in groups[group]])
+    cut = round(share * len(texts))
+    while 0 < cut < len(order) and same_key(texts[order[cut - 1]]) == same_key(texts[order[cut]]):
+        cut -= 1
+    return np.sort(order[:cut]), order[cut:]
 
 
 def _and_more(sizes: Sequence[int]) -> list[int]:
@@ -208,7 +229,10 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(mean, (mean - half, mean + half), tuple(map(float, values)))
 
 
-def _results(found: Sequence[Found], sizes: Sequence[int], strategy: str, texts: int, judges: int) -> LabelStudy:
+def _results(
+    found: Sequence[Found], sizes: Sequence[int], strategy: str
+) -> tuple[dict[str, tuple[StudyPoint, ...]], tuple[Gain, ...]]:
+    """Return mean and interval of each strategy at each size, and the paired differences."""
     arms = {}
     for name in (strategy, RANDOM):
         at = [n for n in _and_more(sizes) if all(n in one[name] for one in found)]
@@ -220,13 +244,17 @@ def _results(found: Sequence[Found], sizes: Sequence[int], strategy: str, texts:
             )
             for n in at
         )
-    gains = tuple(
+    return arms, paired(found, sizes, strategy)
+
+
+def paired(found: Sequence[Found], sizes: Sequence[int], strategy: str) -> tuple[Gain, ...]:
+    """Return chosen minus random labels, at equal numbers and against `MORE` times as many, paired by the seeds."""
+    return tuple(
         Gain(n, m, spread([one[strategy][n].accuracy - one[RANDOM][m].accuracy for one in found]))
         for n in sizes
         for m in (n, round(MORE * n))
         if all(n in one[strategy] and m in one[RANDOM] for one in found)
     )
-    return LabelStudy(strategy, arms, gains, texts, judges, len(found), _verdict(gains, len(found)))
 
 
 def _verdict(gains: Sequence[Gain], seeds: int) -> str:

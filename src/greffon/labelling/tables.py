@@ -2,6 +2,8 @@
 
 import csv
 import io
+import itertools
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,22 +15,48 @@ LABELS, ASIDE = "labels.csv", "aside.csv"
 _HEADER = ("text", "label", "author", "time")
 
 
-def write_tables(folder: Path, desk: Desk) -> Path:
-    """Write both tables; return the path of the one to train on."""
-    tables = {LABELS: desk.training(), ASIDE: desk.aside()}
-    try:
-        for name, labelled in tables.items():
-            write_atomically(folder / name, table(desk, labelled))
-    except OSError as problem:
-        raise UserError(f"{folder}: {LABELS} cannot be written ({problem.strerror}); free some room") from None
-    return folder / LABELS
+class Tables:
+    """The tables of a desk; whoever labels waits for their content at most, never for the disk."""
+
+    def __init__(self, folder: Path, desk: Desk, change: threading.RLock) -> None:
+        self.folder = folder
+        self._desk = desk
+        self._change = change
+        self._writing = threading.Lock()
+        self._turns = itertools.count(1)
+        self._written = 0
+
+    def content(self) -> dict[str, bytes]:
+        """Return the bytes of both tables as of now, by their names."""
+        with self._change:
+            return {
+                LABELS: _table(self._desk, self._desk.training()),
+                ASIDE: _table(self._desk, self._desk.aside()),
+            }
+
+    def write(self) -> Path:
+        """Write both tables; return the path of the one to train on."""
+        with self._change:
+            turn, content = next(self._turns), self.content()
+        with self._writing:
+            if turn > self._written:  # otherwise another thread has written newer ones
+                self._store(content)
+                self._written = turn
+        return self.folder / LABELS
+
+    def _store(self, content: Mapping[str, bytes]) -> None:
+        try:
+            for name, table in content.items():
+                write_atomically(self.folder / name, table)
+        except OSError as problem:
+            raise UserError(f"{self.folder}: {LABELS} cannot be written ({problem.strerror}); free some room") from None
 
 
-def table(desk: Desk, labelled: Mapping[int, str]) -> bytes:
-    """Return labelled texts as CSV in UTF-8."""
+def _table(desk: Desk, labelled: Mapping[int, str]) -> bytes:
+    """Return labelled texts as CSV in UTF-8; all values in quotes, as a lone carriage return is data only there."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_HEADER)
+    out.write(",".join(_HEADER) + "\n")
+    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for text, label in labelled.items():
         mark = desk.marks.current(text)
         assert mark is not None

@@ -2,13 +2,12 @@
 
 import threading
 import time
-from pathlib import Path
+from dataclasses import replace
 
-from greffon.core.errors import UserError
 from greffon.labelling.desk import Desk
 from greffon.labelling.fit import fit
 from greffon.labelling.progress import Assessor, Progress, Snapshot, with_estimates
-from greffon.labelling.tables import write_tables
+from greffon.labelling.tables import Tables
 
 _SECONDS_BETWEEN = 10.0
 """While labels keep coming, the progress is assessed this often; the probe is fitted again and again."""
@@ -17,18 +16,18 @@ _SECONDS_BETWEEN = 10.0
 class Worker:
     """Refits after each mark; marks that arrive during a fit are taken into account by the next one."""
 
-    def __init__(self, desk: Desk, change: threading.RLock, folder: Path, aim: float | None) -> None:
+    def __init__(self, desk: Desk, change: threading.RLock, tables: Tables, aim: float | None) -> None:
         self.desk = desk
         self.progress = Progress()
         self.seconds = 0.0
         """Duration of the last fit and its scores of all texts."""
         self._change = change
-        self._folder = folder
+        self._tables = tables
         self._assessor = Assessor(desk.heap, desk.labels, aim)
         self._news = threading.Condition()
         self._wanted = self._done = 0
         self._stopped = False
-        self._problem: BaseException | None = None
+        self._problem: Exception | None = None
         self._assessed = 0.0
         self._thread = threading.Thread(target=self._run, name="greffon-labelling", daemon=True)
         self._thread.start()
@@ -45,7 +44,7 @@ class Worker:
         """Wait until everything that was marked so far is taken into account."""
         with self._news:
             wanted = self._wanted
-            self._news.wait_for(lambda: self._done >= wanted or self._stopped or self._problem is not None)
+            self._news.wait_for(lambda: self._done >= wanted or self._stopped)
             if self._problem is not None:
                 raise self._problem
 
@@ -67,8 +66,10 @@ class Worker:
             try:
                 self._work(wanted)
                 self._problem = None
-            except (UserError, OSError, ValueError, ArithmeticError, MemoryError) as problem:
-                self._problem = problem  # told to whoever waits; the labels themselves are safe
+            except Exception as problem:  # the thread goes on, whatever one fit has come to
+                self._problem = problem  # told to the page and to whoever waits; the labels themselves are safe
+                with self._change:
+                    self.progress = replace(self.progress, problem=f"{problem}" or type(problem).__name__)
                 with self._news:
                     self._done = wanted
                     self._news.notify_all()
@@ -85,8 +86,8 @@ class Worker:
             return  # there is more to fit already
         found = self._assessor.assess(now)
         self._assessed = time.monotonic()
+        self._tables.write()
         with self._change:
-            write_tables(self._folder, self.desk)
             self.progress = with_estimates(self._assessor.counts(self._snapshot()), found)
         with self._news:
             self._done = wanted

@@ -1,6 +1,7 @@
 """The page of a labelling session: its routes, and what they ask of the session."""
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -14,6 +15,7 @@ from greffon import __version__
 from greffon.core.errors import UserError
 from greffon.core.json_results import to_json
 from greffon.labelling.desk import Question
+from greffon.labelling.log import Source
 from greffon.labelling.session import Session
 from greffon.labelling.tables import ASIDE, LABELS
 from greffon.web import schemas
@@ -121,8 +123,7 @@ class LabelApi:
 
     def _table(self, name: str) -> Callable[[Request], Any]:
         def content() -> bytes:
-            with self.session.lock:
-                return (self.session.export().parent / name).read_bytes()
+            return self.session.tables()[name]
 
         async def endpoint(request: Request) -> Response:
             await request.body()
@@ -145,45 +146,77 @@ class LabelApi:
             "author": self.session.author,
             "texts": len(self.session.desk.heap),
             "strategy": settings.choosing.strategy,
-            "aside_share": settings.choosing.aside_share,
+            "kept_aside": settings.choosing.kept_aside,
+            "commands": self._commands(),
         }
+
+    def _commands(self) -> list[str]:
+        """Return what to do with the labels in a shell."""
+        body, tables = self.session.settings.body, [str(self.session.path / name) for name in (LABELS, ASIDE)]
+        train, judge = map(shlex.quote, tables)
+        return [
+            f"greffon finetune {shlex.quote(body)} --train {train} --out runs/classifier",
+            f"greffon evaluate runs/classifier {judge}",
+        ]
 
     def next(self, asked: Next) -> dict[str, Any]:
         """Return the text that a tab is to judge."""
         with self.session.lock:
-            desk = self.session.desk
-            question = desk.again(asked.author) if asked.again else desk.next(asked.client)
+            question = self._question(asked.client, asked.author, asked.again)
         return self._answer(question)
+
+    def _question(self, client: str, author: str, again: bool) -> Question | None:
+        desk = self.session.desk
+        if again:
+            return desk.again(client, author)
+        return desk.next(client) or desk.take_over(client)
 
     def mark(self, asked: MarkText) -> dict[str, Any]:
         """Write a mark, then return the next text."""
         note = ""
         with self.session.lock:
-            desk = self.session.desk
-            known = asked.key in desk.marks.keys
-            if asked.how == "asked" and not known and desk.marks.current(asked.text) is not None:
+            if asked.key not in self.session.desk.marks.keys and self._is_too_late(asked):
                 note = "somebody else has judged this text in the meantime; your label was not needed"
             else:
-                source = {"asked": desk.asked(asked.text), "again": "again", "list": "chosen"}[asked.how]
                 self.session.mark(
                     asked.kind,
                     asked.text,
                     label=asked.label,
-                    source=source,
+                    source=self._source(asked),
                     author=asked.author or None,
                     client=asked.client,
                     key=asked.key,
                 )
             if asked.how == "list":
                 return self._answer(None)
-            question = desk.again(asked.author) if asked.how == "again" else desk.next(asked.client)
+            question = self._question(asked.client, asked.author, asked.how == "again")
         return self._answer(question, note)
+
+    def _is_too_late(self, asked: MarkText) -> bool:
+        """Whether others have answered in the meantime what this tab was asked."""
+        desk = self.session.desk
+        if asked.how == "list" or desk.holds(asked.client, asked.text):
+            return False
+        if asked.how == "again" and asked.text in desk.marks.labels():
+            return asked.text in desk.marks.asked_again()
+        return desk.marks.current(asked.text) is not None
+
+    def _source(self, asked: MarkText) -> Source:
+        """Return how a text came to be judged; one that a tab has taken back is judged as it was asked at first."""
+        desk = self.session.desk
+        if asked.how == "list":
+            return "chosen"
+        if asked.how == "again" and not desk.holds(asked.client, asked.text) and asked.text in desk.marks.labels():
+            return "again"
+        return desk.asked(asked.text)
 
     def undo(self, asked: Undo) -> dict[str, Any]:
         """Take back the last mark of a tab, and return its text."""
         with self.session.lock:
-            question = self.session.undo(asked.client, key=asked.key)
-        return self._answer(question, "" if question else "there is nothing to take back")
+            taken_back = self.session.undo(asked.client, key=asked.key)
+            desk = self.session.desk
+            question = taken_back or desk.held(asked.client) or desk.next(asked.client)
+        return self._answer(question, "" if taken_back else "there is nothing to take back")
 
     def _answer(self, question: Question | None, note: str = "") -> dict[str, Any]:
         """Put a text beside the counts, which are up to date whatever the model is doing."""
@@ -236,7 +269,7 @@ class LabelApi:
     def _matching(self, listed: Sequence[int], asked: Browse) -> list[int]:
         """Return one page of texts that contain the query, and one more if there is any."""
         texts = self.session.desk.heap.texts
-        has = re.compile(re.escape(" ".join(asked.query.split())), re.IGNORECASE).search
+        has = re.compile(r"\s+".join(map(re.escape, asked.query.split())), re.IGNORECASE).search
         found, skipped = [], 0
         for text in listed:
             if has(texts[text]):

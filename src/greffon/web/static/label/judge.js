@@ -7,6 +7,7 @@ export const id = "label";
 export const name = "Label";
 
 const DIGITS = "1234567890";
+export const KEYS = [...DIGITS, "Backspace", "Enter", "s", "f"];
 
 export function standing(progress) {
   const parts = [
@@ -24,7 +25,8 @@ export function make(state) {
   let again = false;
 
   const counts = h("p", { class: "standing" });
-  const text = h("p", { class: "text", lang: "" });
+  const aside = h("p", { class: "note aside" }, state.session.kept_aside);
+  const text = h("p", { class: "text", lang: "", "aria-live": "polite" });
   const card = h("article", { class: "card", tabindex: "-1", "aria-label": "Text to label" }, text);
   const status = h("p", { class: "last", role: "status" });
   const region = h("div", {});
@@ -35,7 +37,7 @@ export function make(state) {
       at < DIGITS.length ? h("kbd", { "aria-hidden": "true" }, DIGITS[at]) : null, h("span", {}, label))));
   const list = h("ul", { class: "choices", "aria-label": "Labels" }, choices);
   const filter = h("input", { type: "search", autocomplete: "off", oninput: () => narrow(), onkeydown: (event) => {
-    if (event.key !== "Enter") return;
+    if (event.key !== "Enter" || event.repeat) return;
     const first = choices.findIndex((choice) => !choice.hidden);
     if (first < 0) return;
     filter.value = "";
@@ -62,8 +64,7 @@ export function make(state) {
       h("p", {}, h("kbd", {}, "1"), " … labels · ", h("kbd", {}, "⌫"), " takes the last mark back · ", h("kbd", {}, "s"), " skips · ", h("kbd", {}, "f"),
         " flags a text as odd · ", h("kbd", {}, "/"), " searches · ", h("kbd", {}, "l"), " lists · ", h("kbd", {}, "p"), " shows progress · ", h("kbd", {}, "Esc"), " comes back here"),
       field("Your name, written beside your labels", author),
-      h("p", { class: "note" }, h("label", { class: "check" }, box, "Judge labelled texts a second time, without seeing the first label")),
-      h("p", { class: "note" }, `Of ten texts, ${Math.round(10 * state.session.aside_share)} is drawn at random and kept aside: nothing is trained on it, so it says honestly how good the model is.`)));
+      h("p", { class: "note" }, h("label", { class: "check" }, box, "Judge labelled texts a second time, without seeing the first label"))));
 
   function show(answer) {
     question = answer.question;
@@ -110,7 +111,7 @@ export function make(state) {
   function next() { return send("next", { again, ...who() }, ""); }
 
   return {
-    elements: [h("h1", { class: "quiet" }, "Label"), counts, desk],
+    elements: [h("h1", { class: "quiet" }, "Label"), counts, aside, desk],
     enter: () => { if (question === null) next(); else counts.replaceChildren(...standing(state.progress)); },
     key: (pressed) => {
       const at = DIGITS.indexOf(pressed);

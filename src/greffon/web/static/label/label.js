@@ -81,7 +81,9 @@ function keys(event) {
   if (event.key === "/") { event.preventDefault(); open(texts); made.get(texts).search(); return; }
   if (event.key === "l") { open(texts); return; }
   if (event.key === "p") { open(progress); return; }
-  if (current === judge && made.get(judge).key(event.key)) event.preventDefault();
+  if (current !== judge) return;
+  // A key that is held down judges one text, not all that follow.
+  if (event.repeat ? judge.KEYS.includes(event.key) : made.get(judge).key(event.key)) event.preventDefault();
 }
 
 async function start() {

@@ -29,14 +29,14 @@ export function make(state) {
   function draw(found) {
     const holder = h("div", { class: "chart" });
     region.replaceChildren(
+      found.problem ? h("p", { class: "problem", role: "alert" }, `The labels are safe, but the numbers below are not up to date: ${found.problem}`) : "",
       h("section", {}, said(found).map((words) => h("p", { class: "narrow" }, words))),
       found.curve.length ? h("section", {}, h("h2", {}, "Accuracy on the texts kept aside"), holder, legend(found), table(found)) : "",
       h("section", {}, h("h2", {}, "Labels so far"), h("div", { class: "narrow" }, bars(shares(found)))),
       h("section", {}, h("h2", {}, "Take them along"),
         h("p", { class: "narrow" }, h("a", { href: "/labels.csv", download: "labels.csv" }, "labels.csv"), " to train on, ",
           h("a", { href: "/aside.csv", download: "aside.csv" }, "aside.csv"), " to judge with. Both are also in ", h("code", {}, state.session.path), ":"),
-        h("code", { class: "command" }, `greffon finetune ${state.session.body} --train ${state.session.path}/labels.csv --out runs/classifier`),
-        h("code", { class: "command" }, `greffon evaluate runs/classifier ${state.session.path}/aside.csv`)));
+        state.session.commands.map((command) => h("code", { class: "command" }, command))));
     if (found.curve.length) requestAnimationFrame(() => picture(holder, found));
   }
 
