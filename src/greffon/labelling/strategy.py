@@ -1,7 +1,8 @@
 """Which text is asked next.
 
-First the most typical text of each of the largest clusters. Then, by turns, the text whose label would leave the least
-doubt about all others, and texts that the probe hesitates about; always some at random, and some kept aside.
+First a random text of each of the largest clusters: a stratified sample, whose labels are balanced better than those
+of a plain one, and unlike the most typical texts it is like all others. Then, by turns, texts that the probe hesitates
+about, and the text whose label would leave the least doubt about all others; always some at random, and some kept aside.
 """
 
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ import numpy as np
 from greffon.core.errors import UserError, setting
 from greffon.core.rng import generator
 from greffon.inference.probe import STRENGTH
-from greffon.labelling.clusters import unit
+from greffon.labelling.clusters import Clusters, unit
 from greffon.labelling.heap import Heap
 from greffon.labelling.log import Source
 
 Strategy = Literal["mixed", "uncertainty", "diversity", "random"]
 _TEN = 10
-_LEAST = 10
+FIRST = 16
+"""Texts that are drawn from the clusters before anything else decides."""
 _ROUNDING = 1e-6
 _AMONG = 0.05
 """Share of the open texts, the most uncertain ones, among which the largest unseen cluster decides."""
@@ -64,7 +66,7 @@ good the model is.
 
     def cold_start(self, classes: int) -> int:
         """Return the number of labels from which on a probe's uncertainty is used."""
-        return max(_LEAST, 2 * classes)
+        return max(FIRST, 2 * classes)
 
     def source(self, seed: int, question: int) -> Source:
         """Return what the n-th question is drawn by; of each ten, as many are kept aside as the share says."""
@@ -90,7 +92,7 @@ def _of_ten(share: float, ten: int) -> int:
     return after - before
 
 
-UNCERTAIN_FROM = 8
+UNCERTAIN_FROM = 4
 """Of ten questions of the mix, those from here on are chosen for the probe's hesitation."""
 
 
@@ -107,22 +109,28 @@ def pick(heap: Heap, source: Source, free: np.ndarray, seen: np.ndarray, margins
         most = max(1, min(len(open_), round(_AMONG * len(open_))))
         doubtful = np.zeros(len(heap), bool)
         doubtful[open_[np.argpartition(margins[open_], most - 1)[:most]]] = True
-        return _typical(heap, doubtful, seen)
-    if len(seen) < heap.clusters[0].count:
-        return _typical(heap, free, seen)
+        inside = _least_seen(heap, doubtful, seen)
+        level = _level(heap, seen)
+        return int(inside[level.distances[inside].argmin()])
+    if len(seen) < FIRST:
+        return int(generator(heap.seed, "first", draw).choice(_least_seen(heap, free, seen)))
     return _telling(heap, free, seen, draw)
 
 
-def _typical(heap: Heap, free: np.ndarray, seen: np.ndarray) -> int:
-    """Return the most typical free text of the largest cluster in which the fewest texts were seen."""
-    level = next((one for one in heap.clusters if one.count > len(seen)), heap.clusters[-1])
+def _level(heap: Heap, seen: np.ndarray) -> Clusters:
+    """Return the coarsest partition with more clusters than texts were seen."""
+    return next((one for one in heap.clusters if one.count > len(seen)), heap.clusters[-1])
+
+
+def _least_seen(heap: Heap, free: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Return the free texts of the largest cluster in which the fewest texts were seen."""
+    level = _level(heap, seen)
     looked = np.bincount(level.members[seen], minlength=level.count)
     size = np.bincount(level.members[free], minlength=level.count)
     looked = np.where(size > 0, looked, np.iinfo(looked.dtype).max)
     least = looked == looked.min()
     cluster = int(np.where(least, size, -1).argmax())
-    inside = np.flatnonzero(free & (level.members == cluster))
-    return int(inside[level.distances[inside].argmin()])
+    return np.flatnonzero(free & (level.members == cluster))
 
 
 def _telling(heap: Heap, free: np.ndarray, seen: np.ndarray, draw: int) -> int:
