@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +64,11 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def read_tensors(path: Path, config: dict[str, Any], prefix: str) -> dict[str, Tensor]:
     """Read all tensors, under their current names, from one safetensors file or from several with an index."""
-    if (path / INDEX).is_file():
-        named = read_json(path / INDEX).get("weight_map", {})
-        files = [path / name for name in sorted({*map(str, named.values())})]
-    else:
-        files = [path / WEIGHTS]
-    if not files or not files[0].is_file():
+    files = _shards(path) if (path / INDEX).is_file() else [path / WEIGHTS]
+    if not files[0].is_file():
         raise UserError(_no_weights(path, config))
     tensors: dict[str, Tensor] = {}
     for file in files:
-        if Path(file).parent != path or (file.resolve().parent != path.resolve() and not file.is_symlink()):
-            raise UserError(f"{path / INDEX} names {file}, which lies elsewhere; restore it from a copy")
         try:
             tensors |= load_file(file)
         except (SafetensorError, OSError, ValueError) as problem:
@@ -83,13 +78,35 @@ def read_tensors(path: Path, config: dict[str, Any], prefix: str) -> dict[str, T
     return {_today(name): tensors[name] for name in sorted(tensors, key=lambda name: name in ALIASES)}
 
 
+def _shards(path: Path) -> list[Path]:
+    """Return the files that the index names; raise a `UserError` unless all are there, beside it."""
+    index = path / INDEX
+    named = read_json(index).get("weight_map")
+    if not isinstance(named, dict) or not named or not all(isinstance(name, str) for name in named.values()):
+        raise UserError(f"{index}: weight_map must name the file of each tensor; restore it from a copy")
+    there = {file.name for file in path.iterdir() if file.is_file()}
+    for name in (shards := sorted({*named.values()})):
+        if Path(name).name != name or name == "..":
+            raise UserError(f"{index} names {name[:200]!r}, which lies elsewhere; restore it from a copy")
+        if name not in there:
+            raise UserError(f"{path} lacks {name[:200]!r}, which {INDEX} names; fetch it")
+    return [path / name for name in shards]
+
+
+def architecture_of(config: Mapping[str, Any]) -> str | None:
+    """Return the class that a checkpoint was saved with, if its configuration names one."""
+    named = config.get("architectures")
+    first = named[0] if isinstance(named, list) and named else None
+    return first if isinstance(first, str) else None
+
+
 def _no_weights(path: Path, config: dict[str, Any]) -> str:
     pickled = sorted(file.name for pattern in _PICKLED for file in path.glob(pattern))
     if not pickled:
         return f"{path} has no {WEIGHTS}; fetch it, or save the model again with save_pretrained"
-    named = (config.get("architectures") or [None])[0]
+    named = architecture_of(config) or ""
     # What config.json says becomes part of a command, so it must be the name of a class and nothing else.
-    architecture = named if isinstance(named, str) and re.fullmatch(r"[A-Z][A-Za-z0-9]{0,60}", named) else "AutoModel"
+    architecture = named if re.fullmatch(r"[A-Z][A-Za-z0-9]{0,60}", named) else "AutoModel"
     code = (
         f"from transformers import AutoTokenizer as T, {architecture} as M; "
         f"[kind.from_pretrained({str(path)!r}).save_pretrained({f'{path}-safe'!r}) for kind in (M, T)]"

@@ -1,14 +1,15 @@
 """`config.json` of a family, read into a shape and a class head, and written from a recipe."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from greffon.core.config import Graft, Masking, Recipe, Shape, Task
+from greffon.core.config import Graft, Masking, Recipe, Shape, Task, from_dict
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import THRESHOLD
+from greffon.runs.huggingface.checkpoint import architecture_of
 from greffon.runs.huggingface.families import (
     DISTILBERT,
     GPT2,
@@ -36,14 +37,16 @@ def family_of(config: Mapping[str, Any], where: str) -> Family:
 
 def use_of(family: Family, config: Mapping[str, Any], where: str) -> str:
     """Return the objective of the head of a checkpoint."""
-    named = (config.get("architectures") or [None])[0]
+    named = architecture_of(config)
     if named not in family.architectures:
         raise UserError(
-            f"{where}: the architecture {named!r} is not supported; known are {', '.join(family.architectures)}"
+            f"{where}: the architecture {config.get('architectures')!r:.100} is not supported; known are {', '.join(family.architectures)}"
         )
     use = family.architectures[named]
     if use == "classify" and config.get("problem_type") not in (None, *PROBLEMS):
         raise UserError(f"{where}: problem_type {config['problem_type']!r} is unknown; known are {', '.join(PROBLEMS)}")
+    if use in ("classify", "tokens") and not isinstance(config.get("id2label") or {}, Mapping):
+        raise UserError(f"{where}: id2label must be a table of names by number; restore the file from a copy")
     return use
 
 
@@ -89,7 +92,7 @@ def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
         if theirs not in known:
             raise UserError(f"{where}: the setting {theirs!r} is missing; restore the file from a copy")
         read[ours] = known[theirs]
-    if read["activation"] not in family.activations:
+    if not isinstance(read["activation"], str) or read["activation"] not in family.activations:
         raise UserError(
             f"{where}: {family.names['activation']} {read['activation']!r} is not supported; "
             f"known are {', '.join(family.activations)}"
@@ -100,8 +103,9 @@ def shape_of(family: Family, config: Mapping[str, Any], where: str) -> Shape:
     try:
         read |= family.read(known, where)
         usual = PRESETS[family.preset]().shape
-        return replace(usual, **{**family.fixed, **head, "tie_embeddings": tied, **read})
-    except (TypeError, AttributeError, KeyError, IndexError) as problem:
+        shape = replace(usual, **{**family.fixed, **head, "tie_embeddings": tied, **read})
+        return from_dict(Shape, asdict(shape), where)  # a run is written only if it can be read again
+    except (TypeError, AttributeError, KeyError, IndexError, ValueError, OverflowError) as problem:
         raise UserError(f"{where}: a setting is of the wrong kind ({problem}); restore the file from a copy") from None
     except UserError as problem:
         raise UserError(f"{where}: {str(problem).removeprefix(f'{where}: ')}") from None
@@ -142,7 +146,7 @@ def graft_of(family: Family, config: Mapping[str, Any], where: str, task: Task) 
     dropout = config.get("seq_classif_dropout" if family is DISTILBERT else "classifier_dropout")
     if family is MODERNBERT:
         named = config.get("classifier_activation", "gelu")
-        if named not in POOLER_ACTIVATIONS:
+        if not isinstance(named, str) or named not in POOLER_ACTIVATIONS:
             raise UserError(f"{where}: classifier_activation {named!r} is not supported")
         usual["pooling"] = config.get("classifier_pooling", "cls") if not tokens else "mean"
         usual["pooler_activation"] = POOLER_ACTIVATIONS[named]
@@ -151,7 +155,7 @@ def graft_of(family: Family, config: Mapping[str, Any], where: str, task: Task) 
             raise UserError(f"{where}: classifier_pooling {usual['pooling']!r} is not supported")
     if task == "pairs":
         usual["pair_reading"] = "cross"
-    return Graft(**usual, head_dropout=dropout or 0.0)
+    return from_dict(Graft, {**usual, "head_dropout": dropout or 0.0}, where)
 
 
 def masking_of(use: str) -> Masking | None:

@@ -191,8 +191,8 @@ def _read_modernbert(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     if isinstance(kinds, list):
         distances = [i for i, kind in enumerate(kinds) if kind == "full_attention" and i > 0]
         every = distances[0] if distances else max(1, len(kinds))
-        regular = ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
-        if kinds != regular:
+        regular = ["sliding_attention" if i % every else "full_attention" for i in range(len(kinds))]
+        if len(kinds) != layers or kinds != regular:
             raise UserError(f"{where}: layer_types follows no regular pattern, which is not supported")
     ropes = config.get("rope_parameters") or {}
     sides = {}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from greffon.core.config import Data, Objective, Recipe
@@ -10,7 +11,6 @@ from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
 from greffon.nn.build import make_model
-from greffon.nn.model import Model
 from greffon.runs.create import room_for
 from greffon.runs.huggingface.checkpoint import left_over, locate, read_config, read_tensors
 from greffon.runs.huggingface.companions import keep_companions
@@ -53,8 +53,8 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
     if use == "masked" and family is BERT and {"cls.seq_relationship.weight", "bert.pooler.dense.weight"} <= {*tensors}:
         use = "pairs"  # the head of next-sentence prediction is there, whatever the configuration says
     tokenizer = read_tokenizer(path, family, config)
-    if family.embedding not in tensors:
-        raise UserError(f"{path} lacks the tensor {family.embedding}; it is incomplete, or of another architecture")
+    if family.embedding not in tensors or tensors[family.embedding].ndim != 2:
+        raise UserError(f"{path} lacks the matrix {family.embedding}; it is incomplete, or of another architecture")
     vocab_size = len(tensors[family.embedding])
     told = config.get("vocab_size", vocab_size)
     if told != vocab_size:
@@ -89,8 +89,10 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
     places = places_of(family.kind, recipe)
     found = to_ours(tensors, places, str(path))
     unused = left_over(tensors.keys() - {place.theirs for place in places}, path)
+    with torch.device("meta"):  # a hostile config.json may ask for any memory
+        sizes = {name: p.shape for name, p in make_model(recipe).named_parameters()}
+    _check_tensors(sizes, found, {name: place.theirs for place in places for name in place.ours}, path)
     model = make_model(recipe)
-    _check_tensors(model, found, {name: place.theirs for place in places for name in place.ours}, path)
     with room_for(out, force) as folder:
         run = Run.create(folder, recipe)
         tokenizer.save(run.path)
@@ -104,13 +106,15 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
     return run
 
 
-def _check_tensors(model: Model, found: Mapping[str, Tensor], names: Mapping[str, str], path: Path) -> None:
+def _check_tensors(
+    sizes: Mapping[str, torch.Size], found: Mapping[str, Tensor], names: Mapping[str, str], path: Path
+) -> None:
     """Raise a `UserError` for tensors of the wrong shape or with numbers that are not finite."""
-    for name, p in model.named_parameters():
+    for name, size in sizes.items():
         tensor, theirs = found.get(name), names.get(name, name)
-        if tensor is not None and tensor.shape != p.shape:
+        if tensor is not None and tensor.shape != size:
             raise UserError(
-                f"{path}: {theirs} is {tuple(tensor.shape)}, and by config.json it would be {tuple(p.shape)}; "
+                f"{path}: {theirs} is {tuple(tensor.shape)}, and by config.json it would be {tuple(size)}; "
                 "restore the files that belong together"
             )
         if tensor is not None and not bool(tensor.isfinite().all()):

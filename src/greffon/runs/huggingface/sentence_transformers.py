@@ -1,5 +1,6 @@
 """What makes a checkpoint one of sentence-transformers: modules.json, pooling, the longest text, unit length."""
 
+import re
 from pathlib import Path
 
 from greffon.core.config import Embedding, Pool
@@ -47,7 +48,7 @@ def _modules(file: Path) -> dict[str, str]:
         folder = str(module.get("path", "")) if isinstance(module, dict) else ""
         if kind not in ("Transformer", "Pooling", "Normalize") or kind in folders:
             raise UserError(f"{file}: a module {kind[:60]!r} is not supported (Transformer, Pooling, Normalize are)")
-        if Path(folder).name != folder and folder:
+        if not re.fullmatch(r"(\w[\w.-]{0,99})?", folder, flags=re.ASCII):
             raise UserError(f"{file} names the folder {folder[:60]!r}, which lies elsewhere; restore it from a copy")
         folders[kind] = folder
     if list(folders)[:2] != ["Transformer", "Pooling"] or folders["Transformer"]:
@@ -64,7 +65,7 @@ def _pooling(file: Path) -> Pool:
         named = [name for name, flag in _FLAGS.items() if config.get(flag)]
         named += [flag for flag in _OTHER_FLAGS if config.get(flag)]
     modes = [named] if isinstance(named, str) else named
-    if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in _POOLS:
+    if not isinstance(modes, list) or len(modes) != 1 or str(modes[0]) not in _POOLS:
         raise UserError(f"{file}: the pooling {named!r} is not supported; known are {', '.join(_POOLS)}, one at a time")
     return _POOLS[modes[0]]
 

@@ -54,7 +54,10 @@ def to_ours(tensors: Mapping[str, Tensor], places: Iterable[Place], where: str) 
     for place in places:
         if place.theirs not in tensors:
             raise UserError(f"{where} lacks the tensor {place.theirs}; it is incomplete, or of another architecture")
-        found |= place.taken(tensors[place.theirs])
+        try:
+            found |= place.taken(tensors[place.theirs])
+        except (RuntimeError, ValueError):  # too few dimensions, or rows, to be split
+            raise UserError(f"{where}: {place.theirs} has the wrong shape; fetch it again") from None
     return found
 
 

@@ -56,7 +56,7 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
     for role, name in _THEIR_NAMES.items():
         token = settings.get(name)
         token = token.get("content") if isinstance(token, dict) else token
-        if role not in known and token in pieces:
+        if role not in known and isinstance(token, str) and token in pieces:
             known[role] = pieces[token]
     if family.body == "encoder":
         for role, double in (("start", "cls"), ("end", "sep")):  # texts stand between these two, and no others
@@ -70,7 +70,7 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
 
 
 def _is_id(value: Any, pieces: Mapping[str, int]) -> bool:
-    return isinstance(value, int) and value in pieces.values()
+    return isinstance(value, int) and not isinstance(value, bool) and value in pieces.values()
 
 
 def _settings(path: Path) -> dict[str, Any]:
