@@ -181,6 +181,44 @@ def test_help_does_not_import_torch() -> None:
             ["classify", "{body}", "--file", "{text}", "--text-column", "avis"],
             "plain text has no columns; leave",
         ),
+        (["rank", "{body}", "le", "--file", "{text}", "--text-column", "avis"], "plain text has no columns; leave"),
+        (
+            ["translate", "{body}", "Bonjour", "--beam-size", "1", "--length-penalty", "2"],
+            "--length-penalty has no effect with --beam-size 1: greedy search",
+        ),
+        (["pretrain", "{text}", "--dry-run", "--force"], "writes nothing; leave out --force"),
+        (["pretrain", "{text}", "--out", "{new}", "--rope-factor", "2"], "no effect with --rope-scaling none"),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--patience", "2"],
+            "--patience has no effect without --valid: with fewer than 200 labels",
+        ),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--pooler-bias", "false"],
+            "--pooler-bias false is that of a dense layer, and --pooler-activation none has none",
+        ),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--pair-columns", "a", "b"],
+            "--pair-columns has no effect here: it is for pairs of texts, and this is for classes",
+        ),
+        (
+            ["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--label-separator", ","],
+            "--label-separator , has no effect here: it is for texts with several labels",
+        ),
+        (
+            [
+                "compare",
+                "{body}",
+                "--task",
+                "multilabel",
+                "--train",
+                "{labelled}",
+                "--out",
+                "{new}",
+                "--pair-columns",
+                "a",
+            ],
+            "--pair-columns has no effect here: it is for pairs of texts, and this is for multilabel",
+        ),
         (
             ["embed", "{body}", "--file", "{text}", "--out", "{new}", "--top-k", "5"],
             "--top-k has no effect without --nearest; leave it out",

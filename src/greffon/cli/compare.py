@@ -26,6 +26,7 @@ from greffon.cli.options import (
 )
 from greffon.cli.parsing import given, parse
 from greffon.core.config import ExecutorName
+from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def main(words: Sequence[str]) -> None:
         settings = {**asked, **own, "task": task, "train_sizes": labels or None}
         _other(compare_task(args.runs, **settings), args)
         return
+    refuse_idle(LABEL_RULES, own, {"task": task})
     made = compare(args.runs, train_sizes=labels, **asked)
     if args.json:
         say_out(json.dumps(made.results.to_json(), ensure_ascii=False))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from greffon.cli import say_out
 from greffon.cli.options import Column, Count, File, Flag, Prompt, Run, Word
 from greffon.cli.parsing import parse
+from greffon.cli.texts import check_column
 from greffon.core.config import Pool
 
 
@@ -39,6 +40,7 @@ def main(words: Sequence[str]) -> None:
     from greffon.data.corpora import texts_of
     from greffon.inference.rank import rank
 
+    check_column(args)
     texts = texts_of(args.file, args.text_column)
     found = rank(args.run, args.query, texts, top_k=args.top_k, pooling=args.pooling, label=args.label)
     for one in found:

@@ -23,6 +23,7 @@ from greffon.comparison.study import name_sources, scratches
 from greffon.comparison.task_baselines import Fit, fit_baseline
 from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults, TaskScore, report, verdict
 from greffon.core.config import Data, Recipe, Task, from_dict
+from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, sha256, write_atomically, write_json
@@ -157,9 +158,10 @@ def _study(runs: Sequence[Run], train: str | Path, settings: Mapping[str, Any]) 
     given = {name: value for name, value in settings.items() if value is not None}
     if "train_sizes" in given or "jobs" in given:
         raise UserError("train_sizes and jobs are for comparisons of classes; leave them out")
-    labels, given = part(Labels(), given)
+    asked, (labels, given) = given, part(Labels(), given)
     tuning, given = part(Finetuning(), given)
     data = replace(labelled_data(train, **vars(labels)), hold_out_test=labels.test is None)
+    refuse_idle(LABEL_RULES, asked, {"task": data.task})
     return _Study(name_sources(runs), data, load_splits(data), tuning, given)
 
 

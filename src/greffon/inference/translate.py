@@ -9,6 +9,7 @@ from typing import get_args
 import numpy as np
 
 from greffon.core.config import Backend
+from greffon.core.conflicts import Idle, beside, refuses
 from greffon.core.errors import UserError, did_you_mean, out_of_range
 from greffon.core.json_results import JsonResult
 from greffon.data.corpora import texts_of
@@ -43,6 +44,13 @@ class Decoding:
             raise UserError(f"unknown backend {self.backend!r}{did_you_mean(self.backend, get_args(Backend))}")
 
 
+TRANSLATION_RULES = (
+    Idle(("length_penalty",), beside("beam_size", 1, "greedy search has no other translation to choose")),
+)
+"""What has no effect on a translation, and when."""
+
+
+@refuses(*TRANSLATION_RULES)
 def translate(
     run: str | Path | Run,
     texts: str | Sequence[str],
@@ -61,6 +69,7 @@ def translate(
     return [best[0] for best in decode(translator(run), texts, 1, decoding)]
 
 
+@refuses(*TRANSLATION_RULES)
 def translate_best(
     run: str | Path | Run,
     texts: str | Sequence[str],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Task, Training, check_names, override
-from greffon.core.conflicts import FINETUNING_RULES, Idle, refuse_idle
+from greffon.core.conflicts import FINETUNING_RULES, GRAFT_RULES, LABEL_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
@@ -23,6 +23,7 @@ from greffon.runs.huggingface.fit import export_note
 from greffon.runs.run import Run
 from greffon.training.distributed.launch import begin, launched
 from greffon.training.jobs import steps_of_epoch
+from greffon.training.selection import ONE_FOLD_FROM
 
 ADAPTED = "adapted"
 """Where, inside the new run, the body adapted to the task's own text is kept."""
@@ -52,18 +53,16 @@ def finetune(
     check_names(settings, Labels, Finetuning, Launch, Machine, Graft, Shape, Training)
     settings = {name: value for name, value in settings.items() if value is not None}
     launch, settings = part(Launch(), settings)
-    labels, settings = part(Labels(), settings)
+    asked, (labels, settings) = settings, part(Labels(), settings)
     tuning, settings = part(Finetuning(), settings)
     machine, settings = part(Machine(), settings)
     with launched(launch, machine, f"greffon resume {out}") as group:
         source = Run.open(run)
         data = replace(labelled_data(train, **vars(labels)), selection="folds" if labels.valid is None else "held-out")
-        if data.selection == "folds" and settings.get("average_checkpoints"):
-            raise UserError(
-                f"{setting('average_checkpoints')} keeps the mean if it is better on validation texts; "
-                f"add {setting('valid')}"
-            )
+        refuse_idle(LABEL_RULES, asked, {"task": data.task})
         splits = load_splits(data)
+        if data.selection == "folds":
+            _refuse_without_valid(settings, len(splits.train))
         recipe = graft_recipe(
             source,
             data,
@@ -86,6 +85,20 @@ def finetune(
             return prepare(source, recipe, path, adapt=tuning.adapt)
 
         return begin(out, lay_out, force=force, quiet=quiet, group=group, launch=launch)
+
+
+def _refuse_without_valid(settings: Mapping[str, Any], texts: int) -> None:
+    """Refuse settings that need validation texts, where the epoch is selected by cross-validation."""
+    if settings.get("average_checkpoints"):
+        raise UserError(
+            f"{setting('average_checkpoints')} keeps the mean if it is better on validation texts; "
+            f"add {setting('valid')}"
+        )
+    if settings.get("patience") and texts < ONE_FOLD_FROM:
+        raise UserError(
+            f"{setting('patience')} has no effect without {setting('valid')}: with fewer than {ONE_FOLD_FROM} labels "
+            f"the epoch is selected by the mean of folds that all train to the end; give one of them"
+        )
 
 
 def labelled_data(
@@ -198,7 +211,7 @@ def graft_recipe(
         training = replace(training, learning_rate=min(training.learning_rate, PROBE_LEARNING_RATE))
     training = override(training, {**settings, "seed": seed})
     asked = {**settings, "gradual_unfreezing": gradual_unfreezing}
-    refuse_idle(FINETUNING_RULES, asked, vars(training))
+    refuse_idle((*FINETUNING_RULES, *GRAFT_RULES), asked, {**vars(training), "task": data.task})
     epoch = steps_of_epoch(len(splits.train), training)
     training = replace(
         training,
@@ -206,7 +219,6 @@ def graft_recipe(
         evaluate_every=training.evaluate_every or epoch,
         unfreeze_every=epoch if gradual_unfreezing else training.unfreeze_every,
     )
-    _refuse_ignored(data.task, settings)
     if graft.pooling == "cls" and base.body == "decoder":
         raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
     return Recipe(
@@ -250,22 +262,6 @@ def _scale(examples: Sequence[Labelled]) -> tuple[float, ...]:
     """Return the mean and the standard deviation of scores; nothing where there are none."""
     scores = [example.score for example in examples if example.score is not None]
     return (float(np.mean(scores)), float(np.std(scores)) or 1.0) if scores else ()
-
-
-_OF_ONE_VECTOR = ("pooling", "concat_embeddings", "adversarial_epsilon", "long_texts", "head_init")
-
-
-def _refuse_ignored(task: Task, settings: Mapping[str, Any]) -> None:
-    """Refuse settings of the head that a task would ignore."""
-    if task != "pairs":
-        refuse_idle(
-            [Idle(("pair_reading",), lambda values: f"here: it is for pairs of texts, and this is for {task}")],
-            settings,
-        )
-    if task == "tokens":
-        refuse_idle(
-            [Idle(_OF_ONE_VECTOR, lambda values: "here: a head for spans reads every word; leave it out")], settings
-        )
 
 
 def _check_body_fits(source: Run) -> None:
