@@ -182,6 +182,11 @@ def test_help_does_not_import_torch() -> None:
             "plain text has no columns; leave",
         ),
         (["rank", "{body}", "le", "--file", "{text}", "--text-column", "avis"], "plain text has no columns; leave"),
+        (["rank", "{body}"], "QUERY is missing"),
+        (["draw", "attention", "{body}", "Bonjour", "--threads", "0"], "--threads is 0"),
+        (["draw", "extrapolation", "{body}", "--threads", "0"], "--threads is 0"),
+        (["draw", "embeddings", "{body}", "--file", "{labelled}", "--threads", "0"], "--threads is 0"),
+        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--threads", "0"], "--threads is 0"),
         (
             ["translate", "{body}", "Bonjour", "--beam-size", "1", "--length-penalty", "2"],
             "--length-penalty has no effect with --beam-size 1: greedy search",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, File, Flag, Prompt, Run, Word
+from greffon.cli.options import Column, Count, File, Flag, Query, Run, Word
 from greffon.cli.parsing import parse
 from greffon.cli.texts import check_column
 from greffon.core.config import Pool
@@ -16,7 +16,7 @@ class Args:
 
     run: Run
     """Any run but a translator; one that was fine-tuned on pairs ranks as it has learned to."""
-    query: Prompt
+    query: Query
     """Text to search for."""
     file: File
     """File of texts: .txt (one per line, or blocks separated by blank lines), .csv, .tsv, .jsonl or .parquet."""

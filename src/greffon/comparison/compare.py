@@ -44,11 +44,13 @@ from greffon.comparison.study import Plan, Question, Study, make_study
 from greffon.comparison.text_table import TextTable
 from greffon.comparison.tuning import classical_tuning, strengths
 from greffon.comparison.tuning import tune as search
-from greffon.core.config import ExecutorName
+from greffon.core.config import ExecutorName, Graft, Shape, Training
 from greffon.core.console import say
+from greffon.core.device import using
 from greffon.core.errors import UserError, did_you_mean, out_of_range
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.core.locks import empty_directory, own_directory
+from greffon.core.settings import Machine, part, takes
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits
@@ -90,6 +92,7 @@ class Comparison:
         return self.path / "train_sizes.png"
 
 
+@takes(Machine, Graft, Shape, Training)
 def compare(
     runs: Sequence[str | Path | Run],
     *,
@@ -116,7 +119,7 @@ def compare(
     Epochs are chosen on validation, never on test. `train_sizes` adds the label curve: every arm with so many labels,
     over `seeds` draws of them. `tune` first searches for the settings of every arm on validation, with the same number
     of trials for each. `jobs` trainings run side by side: on this machine, or by the
-    `executor` dask or slurm on others.
+    `executor` dask or slurm on others; each computes with `device` and `precision`, and with `threads` at most.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
     if jobs is not None and jobs < 1:
@@ -124,12 +127,13 @@ def compare(
     if executor not in EXECUTORS:
         raise UserError(f"unknown executor {executor!r}{did_you_mean(executor, EXECUTORS)}")
     carry_out = EXECUTORS[executor]
+    machine, settings = part(Machine(), settings)
     opened = [Run.open(run) for run in runs]
     plan = Plan(seeds, epochs, tuple(train_sizes), adapt, gradual_unfreezing, settings, tune)
     data = labelled_data(train, valid, test, text_column, label_column)
     study = make_study(opened, replace(data, hold_out_test=test is None), plan, tell)
     path = Path(out)
-    with own_directory(path, "comparison.json"):
+    with using(machine), own_directory(path, "comparison.json"):
         write_question(path, Question.of(study), force)
         arms = list(make_arms(path, study))
         make_tables(path, study, tell)

@@ -5,13 +5,14 @@ done since its last checkpoint. All processes must see the same files under the 
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from greffon.comparison.task import Task, execute
 from greffon.comparison.workers import execute_all
+from greffon.core.device import inherited
 from greffon.core.errors import UserError
 from greffon.core.machine import available_cores
 from greffon.training.trainer import Interrupted
@@ -26,9 +27,10 @@ HOURS = "GREFFON_SLURM_HOURS"
 """Environment variable with the time limit of a Slurm job; what it does not finish goes on with the same command."""
 
 
-def execute_alone(path: str, threads: int) -> None:
-    """Carry out one task with so many threads: by how many it is computed decides the last digits."""
+def execute_alone(path: str, threads: int, machine: Mapping[str, str]) -> None:
+    """Carry out one task with so many threads, which decide the last digits, and with what was asked for elsewhere."""
     torch.set_num_threads(threads)
+    os.environ.update(machine)
     execute(path)
 
 
@@ -49,7 +51,9 @@ def on_dask(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None]
         with Client(cluster) as client:  # type: ignore[no-untyped-call]
             tell(f"{len(waiting)} tasks on {len(client.scheduler_info()['workers'])} Dask workers")
             futures = {
-                client.submit(execute_alone, str(task.path.absolute()), threads, pure=False, retries=RETRIES): task
+                client.submit(
+                    execute_alone, str(task.path.absolute()), threads, inherited(), pure=False, retries=RETRIES
+                ): task
                 for task in waiting
             }
             ended = as_completed(futures)  # type: ignore[no-untyped-call]
@@ -84,7 +88,7 @@ def on_slurm(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None
     )
     tell(f"{len(waiting)} tasks as Slurm jobs, {count} at a time")
     with pool.batch():
-        sent = [pool.submit(execute_alone, str(task.path.absolute()), threads) for task in waiting]
+        sent = [pool.submit(execute_alone, str(task.path.absolute()), threads, inherited()) for task in waiting]
     try:
         for done, (task, job) in enumerate(zip(waiting, sent, strict=True), start=1):
             try:

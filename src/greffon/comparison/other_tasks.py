@@ -25,11 +25,12 @@ from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults
 from greffon.core.config import Data, Recipe, Task, from_dict
 from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
+from greffon.core.device import using
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, sha256, write_atomically, write_json
 from greffon.core.json_results import to_json
 from greffon.core.locks import empty_directory, own_directory
-from greffon.core.settings import Finetuning, Labels, part
+from greffon.core.settings import Finetuning, Labels, Machine, part
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits, load_splits
@@ -127,9 +128,11 @@ def compare_task(
 ) -> TaskComparison:
     """Train each body, pretrained and from scratch, over seeds, beside the classical baseline of the task.
 
-    `settings` are those of `greffon.finetune`. Epochs and strengths are chosen on validation, never on test.
+    `settings` are those of `greffon.finetune`, `device`, `precision` and `threads` included. Epochs and strengths are
+    chosen on validation, never on test.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
+    machine, settings = part(Machine(), settings)
     study = _study([Run.open(run) for run in runs], train, settings)
     if seeds < 1:
         raise UserError(f"seeds is {seeds}; choose 1 or more")
@@ -138,7 +141,7 @@ def compare_task(
     scratch_of = scratches(recipes)
     owners = {own: next(name for name in scratch_of if scratch_of[name] == own) for own in scratch_of.values()}
     path = Path(out)
-    with own_directory(path, "comparison.json"):
+    with using(machine), own_directory(path, "comparison.json"):
         _note_question(path, study.question, force)
         trained: dict[str, list[Run]] = {}
         for name in (*owners, *study.sources):

@@ -43,6 +43,11 @@ def using(machine: Machine) -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
+def inherited() -> dict[str, str]:
+    """Return the environment variables by which other processes compute with what was asked for."""
+    return {variable: os.environ[variable] for variable in (DEVICE, PRECISION) if variable in os.environ}
+
+
 def asked_device() -> torch.device:
     """Return the device that was asked for ("auto", "cuda", "cuda:1", "mps"), or the CPU."""
     name = os.environ.get(DEVICE) or "cpu"
