@@ -100,7 +100,7 @@ def test_help_does_not_import_torch() -> None:
             ["pretrain", "{text}", "--out", "{new}", "--mix", "1", "2"],
             "--mix has 2 numbers for 1 texts",
         ),
-        (["pretrain", "{text}", "--out", "{new}", "--mix", "0"], "takes 0 rows of a text"),
+        (["pretrain", "{text}", "--out", "{new}", "--mix", "0"], "--mix takes 0 sequences of a text"),
         (
             ["pretrain", "{text}", "--out", "{new}", "--positions", "rotery"],
             "unknown choice 'rotery'; did you mean 'rotary'?",
@@ -131,6 +131,8 @@ def test_help_does_not_import_torch() -> None:
         (["resume", "{body}", "--extra-steps", "-2"], "--extra-steps is -2"),
         (["show", "{missing}"], "no run at"),
         (["params", "--preset", "lob"], "did you mean 'lab'?"),
+        (["params", "--objective", "foo"], "unknown objective 'foo'; choose from causal, contrastive, masked, seq2seq"),
+        (["params", "--preset", "lab", "--objective", "casual"], "unknown objective 'casual'; did you mean 'causal'?"),
         (["params", "{missing}"], "no run at"),
         (["params", "--vocab-size", "0"], "--vocab-size is 0"),
         (["params", "--bias", "perhaps"], "choose true or false"),

@@ -64,7 +64,7 @@ def test_a_run_for_pairs_ranks_by_its_own_probabilities(tiny: TinyRuns, tmp_path
         (pair,) = greffon.classify(run, [("le chat", one.text)])
         assert one.score == pytest.approx(pair.probabilities["same"], abs=1e-5)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    with pytest.raises(UserError, match="has several labels; choose one of other, same with --label"):
+    with pytest.raises(UserError, match="has several labels; choose one of other, same with label"):
         greffon.rank(run, "le chat", TEXTS)
     with pytest.raises(UserError, match="ranks by no label"):
         greffon.rank(tiny.causal, "le chat", TEXTS, label="same")

@@ -47,7 +47,7 @@ from greffon.comparison.tuning import tune as search
 from greffon.core.config import ExecutorName, Graft, Shape, Training
 from greffon.core.console import say
 from greffon.core.device import using
-from greffon.core.errors import UserError, did_you_mean, out_of_range
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.core.locks import empty_directory, own_directory
 from greffon.core.settings import Machine, part, takes
@@ -154,12 +154,14 @@ def write_question(path: Path, question: Question, force: bool) -> None:
     if file.is_file() and read_json(file) == json.loads(json.dumps(asked)):
         return
     if file.is_file() and not force:
-        raise UserError(f"{path} holds another comparison; choose another --out, or add --force to replace it")
+        raise UserError(
+            f"{path} holds another comparison; choose another {setting('out')}, or add {setting('force')} to replace it"
+        )
     empty_directory(path)
     try:
         write_json(file, asked)
     except OSError as problem:
-        raise UserError(f"cannot write {path}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {path}: {problem.strerror}; choose another {setting('out')}") from None
 
 
 def write_outputs(made: Comparison) -> None:

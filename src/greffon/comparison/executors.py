@@ -13,7 +13,7 @@ import torch
 from greffon.comparison.task import Task, execute
 from greffon.comparison.workers import execute_all
 from greffon.core.device import inherited
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.machine import available_cores
 from greffon.training.trainer import Interrupted
 
@@ -39,7 +39,9 @@ def on_dask(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None]
     try:
         from distributed import Client, LocalCluster, as_completed
     except ImportError:
-        raise UserError("--executor dask needs Dask; install it with `pip install 'greffon[dask]'`") from None
+        raise UserError(
+            f"{setting('executor', 'dask')} needs Dask; install it with `pip install 'greffon[dask]'`"
+        ) from None
     waiting, threads, count = _shared_out(tasks, jobs)
     if not waiting:
         return
@@ -72,14 +74,16 @@ def on_slurm(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None
     try:
         import submitit
     except ImportError:
-        raise UserError("--executor slurm needs submitit; install it with `pip install 'greffon[slurm]'`") from None
+        raise UserError(
+            f"{setting('executor', 'slurm')} needs submitit; install it with `pip install 'greffon[slurm]'`"
+        ) from None
     waiting, threads, count = _shared_out(tasks, jobs)
     if not waiting:
         return
     try:
         pool = submitit.AutoExecutor(folder=waiting[0].path.parent / ".slurm" / "%j", cluster=cluster)
     except RuntimeError:
-        raise UserError("there is no Slurm here (no srun); leave out --executor slurm") from None
+        raise UserError(f"there is no Slurm here (no srun); leave out {setting('executor', 'slurm')}") from None
     pool.update_parameters(
         timeout_min=round(60 * float(os.environ.get(HOURS, "8"))),
         cpus_per_task=threads,

@@ -26,7 +26,7 @@ from greffon.core.config import Data, Recipe, Task, from_dict
 from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.device import using
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import read_json, sha256, write_atomically, write_json
 from greffon.core.json_results import to_json
 from greffon.core.locks import empty_directory, own_directory
@@ -135,7 +135,7 @@ def compare_task(
     machine, settings = part(Machine(), settings)
     study = _study([Run.open(run) for run in runs], train, settings)
     if seeds < 1:
-        raise UserError(f"seeds is {seeds}; choose 1 or more")
+        raise out_of_range("seeds", seeds, "choose 1 or more")
     study.check(tell)
     recipes = {name: study.recipe(source, 0, scratch=True) for name, source in study.sources.items()}
     scratch_of = scratches(recipes)
@@ -160,7 +160,9 @@ def _study(runs: Sequence[Run], train: str | Path, settings: Mapping[str, Any]) 
     """Read the settings and the data."""
     given = {name: value for name, value in settings.items() if value is not None}
     if "train_sizes" in given or "jobs" in given:
-        raise UserError("train_sizes and jobs are for comparisons of classes; leave them out")
+        raise UserError(
+            f"{setting('train_sizes')} and {setting('jobs')} are for comparisons of classes; leave them out"
+        )
     asked, (labels, given) = given, part(Labels(), given)
     tuning, given = part(Finetuning(), given)
     data = replace(labelled_data(train, **vars(labels)), hold_out_test=labels.test is None)
@@ -185,7 +187,9 @@ def _note_question(path: Path, asked: Mapping[str, Any], force: bool) -> None:
     if file.is_file() and read_json(file) == asked:
         return
     if file.is_file() and not force:
-        raise UserError(f"{path} holds another comparison; choose another --out, or add --force to replace it")
+        raise UserError(
+            f"{path} holds another comparison; choose another {setting('out')}, or add {setting('force')} to replace it"
+        )
     empty_directory(path)
     write_json(file, asked)
 

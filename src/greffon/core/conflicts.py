@@ -92,7 +92,11 @@ def _muon_of_a_frozen_body(values: Values) -> str | None:
 
 
 def _outside_translation(values: Values) -> str | None:
-    return None if values.get("objective") == "seq2seq" else "here: it is for translation (--objective seq2seq)"
+    return (
+        None
+        if values.get("objective") == "seq2seq"
+        else f"here: it is for translation ({setting('objective', 'seq2seq')})"
+    )
 
 
 _UNFREEZING = ("layer_decay", "gradual_unfreezing", "unfreeze_every")
@@ -132,11 +136,11 @@ PRETRAINING_RULES = (
         ("tie_embeddings", "head_transform", "head_bias", "untied_head_bias"),
         beside("objective", "contrastive", "a contrastive body has no vocabulary head"),
     ),
-    Idle(("batch_size",), beside("objective", "seq2seq", "--batch-tokens sizes a batch of sentence pairs")),
+    Idle(("batch_size",), beside("objective", "seq2seq", f"{setting('batch_tokens')} sizes a batch of sentence pairs")),
 )
 """Rules of pretraining."""
 
-_LENGTH = "in fine-tuning: --epochs says how long it takes; leave it out"
+_LENGTH = f"in fine-tuning: {setting('epochs')} says how long it takes; leave it out"
 
 FINETUNING_RULES = (
     *TRAINING_RULES,

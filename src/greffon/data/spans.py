@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.rng import derive, generator, shuffled
 from greffon.data.batching import Stream
 
@@ -52,7 +52,7 @@ class Spans:
         if not len(self.documents):
             raise UserError(
                 "no document has two tokens or more, so none gives two views to contrast; "
-                "give longer texts, one on each line, or choose --objective masked"
+                f"give longer texts, one on each line, or choose {setting('objective', 'masked')}"
             )
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import write_atomically
 from greffon.data.corpora import Labelled
 from greffon.data.readers import SUFFIXES, first_row, rows
@@ -26,9 +26,9 @@ class Answer(Protocol):
 def check_table(path: Path) -> None:
     """Refuse a file that could not be written, before the work."""
     if path.suffix not in SUFFIXES_OUT:
-        raise UserError(f"{path}: a table ends in {', '.join(SUFFIXES_OUT)}; give --out another name")
+        raise UserError(f"{path}: a table ends in {', '.join(SUFFIXES_OUT)}; give {setting('out')} another name")
     if not path.absolute().parent.is_dir():
-        raise UserError(f"{path}: there is no such folder; make it, or choose another --out")
+        raise UserError(f"{path}: there is no such folder; make it, or choose another {setting('out')}")
 
 
 def write_predictions(path: Path, file: Path | None, examples: Sequence[Labelled], found: Sequence[Answer]) -> None:
@@ -39,7 +39,9 @@ def write_predictions(path: Path, file: Path | None, examples: Sequence[Labelled
     try:
         write_atomically(path, _text(table, path.suffix).encode())
     except OSError as problem:
-        raise UserError(f"{path}: the answers cannot be written ({problem.strerror}); choose another --out") from None
+        raise UserError(
+            f"{path}: the answers cannot be written ({problem.strerror}); choose another {setting('out')}"
+        ) from None
 
 
 def _table(file: Path | None, examples: Sequence[Labelled]) -> list[dict[str, object]]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from greffon.core.config import Pool
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.files import cache_folder, sha256, write_atomically
 from greffon.core.json_results import JsonResult
 from greffon.inference.embed import embed
@@ -53,7 +53,7 @@ def rank(
     """
     run = Run.open(run)
     if top_k < 1:
-        raise UserError(f"top_k is {top_k}; choose 1 or more")
+        raise out_of_range("top_k", top_k, "choose 1 or more")
     if isinstance(texts, str) or not any(text.strip() for text in texts):
         raise UserError("there are no texts to rank; give a list of at least one")
     scores = _pair_scores(run, query, texts, label) if _has_towers(run) else _cosines(run, query, texts, pooling, label)
@@ -91,7 +91,7 @@ def _pair_scores(run: Run, query: str, texts: Sequence[str], label: str | None) 
     labels = run.recipe.labels
     if labels and label not in labels:
         told = f"does not know the label {label!r}{did_you_mean(label, labels)}" if label else "has several labels"
-        raise UserError(f"{run.path} {told}; choose one of {', '.join(labels)} with --label")
+        raise UserError(f"{run.path} {told}; choose one of {', '.join(labels)} with {setting('label')}")
     model = load(run)
     head, prepared = model.head, LabelledTexts(run.recipe, run.tokenizer)
     assert isinstance(head, TowersHead)

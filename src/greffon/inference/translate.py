@@ -10,7 +10,7 @@ import numpy as np
 
 from greffon.core.config import Backend
 from greffon.core.conflicts import Idle, beside, refuses
-from greffon.core.errors import UserError, did_you_mean, out_of_range
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.json_results import JsonResult
 from greffon.data.corpora import texts_of
 from greffon.data.readers import has_columns, lines
@@ -88,7 +88,7 @@ def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding
     """Return the `n_best` translations of each sentence: what all functions that translate call."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     if not 1 <= n_best <= decoding.search.beam_size:
-        raise out_of_range("n_best", n_best, f"choose from 1 to beam_size, {decoding.search.beam_size}")
+        raise out_of_range("n_best", n_best, f"choose from 1 to {setting('beam_size')}, {decoding.search.beam_size}")
     tokenizer, context = run.tokenizer, run.recipe.shape.context
     sources = [np.array(ids) for ids in tokenizer.encode_many(texts)]
     _warn_of_truncation([len(source) for source in sources], context)

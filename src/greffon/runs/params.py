@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from greffon.core.config import GATED, Graft, PretrainingObjective, Recipe, Shape, check_names, override
-from greffon.core.errors import UserError, out_of_range
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.json_results import JsonResult
 from greffon.core.presets import DEFAULTS, PRESETS
 from greffon.core.presets import preset as look_up
@@ -211,7 +211,7 @@ def params(
         given = {"preset": preset, "vocab_size": vocab_size, "classes": classes, "objective": objective, **shape}
         for name, value in given.items():
             if value is not None:
-                raise UserError(f"a run has its own {name}; leave out --{name.replace('_', '-')}, or leave out the run")
+                raise UserError(f"a run has its own {name}; leave out {setting(name)}, or leave out the run")
         return params_of_run(Run.open(run))
     check_names(shape, Shape)
     name = preset or DEFAULTS.get(objective or "", "auto")
@@ -223,7 +223,7 @@ def params(
         raise out_of_range("vocab_size", vocab_size, "choose 1 or more")
     if wanted == "seq2seq":
         if classes is not None:
-            raise UserError(f"preset {name!r} translates and has no classes; leave out --classes")
+            raise UserError(f"preset {name!r} translates and has no classes; leave out {setting('classes')}")
         return Ledger((*pair_body_components(form, vocab_size), vocabulary_head_component(form, vocab_size)))
     if classes is None:
         head = (contrast_head_component if wanted == "contrastive" else vocabulary_head_component)(form, vocab_size)

@@ -220,7 +220,9 @@ def graft_recipe(
         unfreeze_every=epoch if gradual_unfreezing else training.unfreeze_every,
     )
     if graft.pooling == "cls" and base.body == "decoder":
-        raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
+        raise UserError(
+            f"{source.path} reads forward, so its first token has seen nothing; choose another {setting('pooling')}"
+        )
     return Recipe(
         objective="classify",
         preset=base.preset,
@@ -289,12 +291,12 @@ def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> R
     The recipe comes last: where it stands, all that it relies on is there.
     """
     if adapt and source.recipe.objective == "body":
-        raise UserError(f"{source.path} has no head to go on pretraining with; leave out --adapt")
+        raise UserError(f"{source.path} has no head to go on pretraining with; leave out {setting('adapt')}")
     inner = out / ADAPTED
     try:
         (inner if adapt else out).mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise UserError(f"cannot write the run {out}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write the run {out}: {problem.strerror}; choose another {setting('out')}") from None
     source.tokenizer.save(out)
     if not adapt:
         return Run.create(out, recipe)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from greffon.core.config import Recipe, Training
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.rng import generator
 from greffon.data.batching import length_buckets
 from greffon.data.parallel import Bitext, open_pairs, pair_buckets
@@ -114,7 +114,7 @@ def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
         raise UserError(
             f"{where}: no pairs of sentences were found: a document is a line, unless blank lines stand between "
             "documents, and a pair needs two sentences of one document; put them on one line or set documents apart by "
-            f"blank lines, choose a context longer than {recipe.shape.context}, or leave out --next-sentence"
+            f"blank lines, choose a context longer than {recipe.shape.context}, or leave out {setting('next_sentence')}"
         )
     held = sum(pair.follows is not None for row in corpus.valid for pair in row)
     if held < FEW_HELD_OUT:

@@ -88,7 +88,7 @@ def test_fine_tuned_it_can_be_exported_and_labels_travel(folder: Path) -> None:
 def test_a_gpt2_classifier_answers_as_theirs(folder: Path) -> None:
     given = {"train": folder / "train.csv", "epochs": 1, "quiet": True}
     probed = greffon.finetune(folder / "gpt2", out=folder / "probed", **given)
-    with pytest.raises(UserError, match="if you fine-tune with --head-init random"):
+    with pytest.raises(UserError, match="if you fine-tune with head_init=random"):
         greffon.export(probed, to="huggingface", out=folder / "probed-hf")
     run = greffon.finetune(folder / "gpt2", head_init="random", out=folder / "tuned-2", **given)
     there = greffon.export(run, to="huggingface", out=folder / "tuned-2-hf")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from greffon.core.config import Data
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.readers import SUFFIXES, first_row, suffix_of
@@ -50,7 +50,7 @@ class Form(Protocol):
 
 def no_weights(task: str) -> UserError:
     """Return the error for weights of a task that has no classes."""
-    return UserError(f"--class-weights is for classes and labels, and this is for {task}; leave it out")
+    return UserError(f"{setting('class_weights')} is for classes and labels, and this is for {task}; leave it out")
 
 
 def columns_of(path: Path) -> dict[str, object]:

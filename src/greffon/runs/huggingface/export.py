@@ -7,7 +7,7 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import write_atomically, write_json
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.export_dir import open_directory
@@ -43,8 +43,8 @@ def as_checkpoint(run: Run) -> Checkpoint:
         probed = recipe.graft is not None and recipe.graft.head_init == "probe"
         raise UserError(
             f"{run.path} (preset {recipe.preset}) is no {family.title}: {'; '.join(problems)}; "
-            f"a body of --preset {family.offered} fits"
-            + ", if you fine-tune with --head-init random for a head of its form"
+            f"a body of {setting('preset', family.offered)} fits"
+            + f", if you fine-tune with {setting('head_init', 'random')} for a head of its form"
             * probed
         )
     check_tokenizer(tokenizer)
