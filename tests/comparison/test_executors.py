@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import greffon
 from greffon.comparison import executors
+from greffon.core.device import DEVICE, using
 from greffon.core.errors import UserError
+from greffon.core.settings import Machine
 
 TINY = {"layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 16, "batch_size": 4}
 SETTINGS = {"seeds": 2, "epochs": 3, "jobs": 2, "batch_size": 4, "quiet": True}
@@ -101,3 +104,31 @@ def test_an_executor_that_is_not_here_is_refused(body: greffon.Run, table: Path,
     with pytest.raises(UserError, match="unknown executor 'dusk'; did you mean 'dask'"):
         greffon.compare([body], train=table, out=tmp_path / "out", executor="dusk")
     assert not (tmp_path / "out").exists()
+
+
+def test_every_training_computes_with_what_was_asked_for(
+    body: greffon.Run, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = "mps" if torch.cuda.is_available() else "cuda"
+    with pytest.raises(UserError, match="PyTorch finds no such device"):
+        greffon.compare([body], train=table, out=tmp_path / "absent", device=absent, **SETTINGS)
+    seen: list[tuple[str | None, int]] = []
+
+    def carried_out(tasks: Any, jobs: int | None, tell: Any) -> None:
+        for task in tasks:
+            executors.execute_alone(str(task.path), 1, executors.inherited())
+
+    def note(path: str) -> None:
+        seen.append((os.environ.get(DEVICE), torch.get_num_threads()))
+
+    monkeypatch.setattr(executors, "execute", note)
+    monkeypatch.setenv(DEVICE, "auto")  # put back what a worker of another machine would keep
+    monkeypatch.setitem(executors.EXECUTORS, "local", carried_out)
+    with using(Machine(threads=1)), pytest.raises(UserError):  # there are no probabilities to report
+        greffon.compare([body], train=table, out=tmp_path / "out", device="cpu", **SETTINGS)
+    assert set(seen) == {("cpu", 1)}
+    assert os.environ[DEVICE] == "auto"
+    with pytest.raises(UserError, match="unknown precision 'fp16'"):
+        greffon.compare([body], train=table, out=tmp_path / "out", precision="fp16", **SETTINGS)
+    with pytest.raises(UserError, match="threads is 0"):
+        greffon.compare_task([body], train=table, out=tmp_path / "out", threads=0)

@@ -129,7 +129,7 @@ def test_what_does_not_go_to_gguf_is_refused(tiny: TinyRuns, runs: dict[str, Run
         greffon.export(tiny.masked, to="gguf", out=out)
     with pytest.raises(UserError, match="choose f32, f16, q8_0"):
         greffon.export(runs["llama"], to="gguf", out=out, quantize="int8")
-    with pytest.raises(UserError, match="leave out --quantize f16"):
+    with pytest.raises(UserError, match="leave out quantize=f16"):
         greffon.export(runs["gpt2"], to="huggingface", out=out, quantize="f16")
     Tokenizer.train(["Le chat dort."], 270, lowercase=True).save(tmp_path / "lower")
     lower = tiny.body("lower", tokenizer=tmp_path / "lower", steps=1)

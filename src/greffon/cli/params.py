@@ -21,8 +21,7 @@ class Args:
     classes: Number = None
     """Count a classifier with N classes instead of a language model."""
     objective: Word = None
-    """Objective: causal, masked, contrastive or seq2seq; some presets have a shape for each direction of reading
-    (default: the first one that the preset serves)."""
+    """Objective: causal, masked, contrastive or seq2seq (default: the first one that the preset serves)."""
     json: Flag = False
     """Print JSON."""
     shape: ShapeOptions = field(default_factory=ShapeOptions)  # type: ignore[valid-type]

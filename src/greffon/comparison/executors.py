@@ -5,14 +5,15 @@ done since its last checkpoint. All processes must see the same files under the 
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from greffon.comparison.task import Task, execute
 from greffon.comparison.workers import execute_all
-from greffon.core.errors import UserError
+from greffon.core.device import inherited
+from greffon.core.errors import UserError, setting
 from greffon.core.machine import available_cores
 from greffon.training.trainer import Interrupted
 
@@ -26,9 +27,10 @@ HOURS = "GREFFON_SLURM_HOURS"
 """Environment variable with the time limit of a Slurm job; what it does not finish goes on with the same command."""
 
 
-def execute_alone(path: str, threads: int) -> None:
-    """Carry out one task with so many threads: by how many it is computed decides the last digits."""
+def execute_alone(path: str, threads: int, machine: Mapping[str, str]) -> None:
+    """Carry out one task with so many threads, which decide the last digits, and with what was asked for elsewhere."""
     torch.set_num_threads(threads)
+    os.environ.update(machine)
     execute(path)
 
 
@@ -37,7 +39,9 @@ def on_dask(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None]
     try:
         from distributed import Client, LocalCluster, as_completed
     except ImportError:
-        raise UserError("--executor dask needs Dask; install it with `pip install 'greffon[dask]'`") from None
+        raise UserError(
+            f"{setting('executor', 'dask')} needs Dask; install it with `pip install 'greffon[dask]'`"
+        ) from None
     waiting, threads, count = _shared_out(tasks, jobs)
     if not waiting:
         return
@@ -49,7 +53,9 @@ def on_dask(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None]
         with Client(cluster) as client:  # type: ignore[no-untyped-call]
             tell(f"{len(waiting)} tasks on {len(client.scheduler_info()['workers'])} Dask workers")
             futures = {
-                client.submit(execute_alone, str(task.path.absolute()), threads, pure=False, retries=RETRIES): task
+                client.submit(
+                    execute_alone, str(task.path.absolute()), threads, inherited(), pure=False, retries=RETRIES
+                ): task
                 for task in waiting
             }
             ended = as_completed(futures)  # type: ignore[no-untyped-call]
@@ -68,14 +74,16 @@ def on_slurm(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None
     try:
         import submitit
     except ImportError:
-        raise UserError("--executor slurm needs submitit; install it with `pip install 'greffon[slurm]'`") from None
+        raise UserError(
+            f"{setting('executor', 'slurm')} needs submitit; install it with `pip install 'greffon[slurm]'`"
+        ) from None
     waiting, threads, count = _shared_out(tasks, jobs)
     if not waiting:
         return
     try:
         pool = submitit.AutoExecutor(folder=waiting[0].path.parent / ".slurm" / "%j", cluster=cluster)
     except RuntimeError:
-        raise UserError("there is no Slurm here (no srun); leave out --executor slurm") from None
+        raise UserError(f"there is no Slurm here (no srun); leave out {setting('executor', 'slurm')}") from None
     pool.update_parameters(
         timeout_min=round(60 * float(os.environ.get(HOURS, "8"))),
         cpus_per_task=threads,
@@ -84,7 +92,7 @@ def on_slurm(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None
     )
     tell(f"{len(waiting)} tasks as Slurm jobs, {count} at a time")
     with pool.batch():
-        sent = [pool.submit(execute_alone, str(task.path.absolute()), threads) for task in waiting]
+        sent = [pool.submit(execute_alone, str(task.path.absolute()), threads, inherited()) for task in waiting]
     try:
         for done, (task, job) in enumerate(zip(waiting, sent, strict=True), start=1):
             try:

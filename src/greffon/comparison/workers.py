@@ -13,7 +13,7 @@ from multiprocessing import active_children, get_context, parent_process
 import torch
 
 from greffon.comparison.task import Task, execute
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.machine import available_cores
 from greffon.training.trainer import Interrupted
 
@@ -134,8 +134,8 @@ def execute_all(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], N
         except BrokenProcessPool:
             pool.shutdown(cancel_futures=True)
             raise UserError(
-                "a training was killed from outside, most likely for want of memory; give fewer --jobs, and repeat "
-                "the command: finished trainings are kept, begun ones go on"
+                "a training was killed from outside, most likely for want of memory; "
+                f"give fewer {setting('jobs')}, and repeat the command: finished trainings are kept, begun ones go on"
             ) from None
         except BaseException:
             pool.shutdown(cancel_futures=True)

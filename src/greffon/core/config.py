@@ -431,11 +431,12 @@ class Graft:
             raise out_of_range(
                 "adversarial_epsilon", self.adversarial_epsilon, "choose 0 for none, or a number like 0.1"
             )
-        if self.pooler_activation == "none" and self.pooler_norm:
-            raise UserError(
-                f"{setting('pooler_norm', True)} follows a dense layer, and {setting('pooler_activation', 'none')} has "
-                "none; choose identity"
-            )
+        for name, value, what in (("pooler_norm", True, "follows"), ("pooler_bias", False, "is that of")):
+            if self.pooler_activation == "none" and getattr(self, name) == value:
+                raise UserError(
+                    f"{setting(name, value)} {what} a dense layer, and {setting('pooler_activation', 'none')} has "
+                    "none; choose identity"
+                )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import torch
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.settings import Machine
 
 DEVICE, PRECISION = "GREFFON_DEVICE", "GREFFON_PRECISION"
@@ -43,6 +43,11 @@ def using(machine: Machine) -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
+def inherited() -> dict[str, str]:
+    """Return the environment variables by which other processes compute with what was asked for."""
+    return {variable: os.environ[variable] for variable in (DEVICE, PRECISION) if variable in os.environ}
+
+
 def asked_device() -> torch.device:
     """Return the device that was asked for ("auto", "cuda", "cuda:1", "mps"), or the CPU."""
     name = os.environ.get(DEVICE) or "cpu"
@@ -53,11 +58,13 @@ def asked_device() -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise UserError(
-            f"the device is {name!r} (--device, or {DEVICE}), which is no device; choose auto, cpu, cuda or mps"
+            f"the device is {name!r} ({setting('device')}, or {DEVICE}), which is no device; "
+            "choose auto, cpu, cuda or mps"
         ) from None
     if (device.index or 0) >= there.get(device.type, 0):
         raise UserError(
-            f"the device is {name} (--device, or {DEVICE}), but PyTorch finds no such device here; choose auto or cpu"
+            f"the device is {name} ({setting('device')}, or {DEVICE}), but PyTorch finds no such device here; "
+            "choose auto or cpu"
         )
     return device
 

@@ -24,7 +24,7 @@ from greffon.core.config import (
     Training,
     override,
 )
-from greffon.core.errors import UserError, did_you_mean, out_of_range
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -105,7 +105,7 @@ class Budget:
     def __post_init__(self) -> None:
         given = {name: value for name, value in vars(self).items() if value is not None}
         if len(given) > 1:
-            raise UserError(f"{' and '.join(f'--{name}' for name in given)} exclude each other; give one of them")
+            raise UserError(f"{' and '.join(map(setting, given))} exclude each other; give one of them")
         for name, value in given.items():
             if not value > 0:
                 raise out_of_range(name, value, "choose a number above 0")
@@ -182,7 +182,7 @@ class Machine:
             if value is not None and value not in choices:
                 raise UserError(f"unknown {name} {value!r}{did_you_mean(str(value), choices)}")
         if self.threads is not None and self.threads < 1:
-            raise UserError(f"threads is {self.threads}; choose 1 or more")
+            raise out_of_range("threads", self.threads, "choose 1 or more")
 
 
 BY_PRESET = (Shape, Training, Graft)

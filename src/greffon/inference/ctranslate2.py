@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import cache_folder, sha256, write_json
 from greffon.inference.beam import BATCH_TOKENS, Hypothesis, Search, Vocabulary
 from greffon.nn.attention import Attention
@@ -66,7 +66,7 @@ def export_ctranslate2(run: str | Path | Run, out: str | Path, quantize: str | N
         clear(out)
         beside.rename(out)
     except OSError as problem:
-        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {out}: {problem.strerror}; choose another {setting('out')}") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return out
@@ -162,7 +162,7 @@ def _opened(run: Run, int8: bool, threads: int) -> Any:
     """Open the converted run; it translates as many batches in parallel as torch has threads."""
     kind = "int8" if int8 else "float32"
     if kind not in ctranslate2().get_supported_compute_types("cpu"):
-        raise UserError(f"CTranslate2 cannot compute in {kind} on this processor; leave out --int8")
+        raise UserError(f"CTranslate2 cannot compute in {kind} on this processor; leave out {setting('int8')}")
     folder = _kept(run)
     try:
         return _open(folder, kind, threads)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from greffon.core.config import Embedding, LongTexts, Pool, Recipe
-from greffon.core.errors import UserError, out_of_range
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
 from greffon.core.json_results import JsonResult
 from greffon.data.segmentation import Words
@@ -110,7 +110,9 @@ def save_vectors(path: Path, vectors: np.ndarray) -> None:
     try:
         write_atomically(Path(path), content.getvalue())
     except OSError as problem:
-        raise UserError(f"{path}: the vectors cannot be written ({problem.strerror}); choose another --out") from None
+        raise UserError(
+            f"{path}: the vectors cannot be written ({problem.strerror}); choose another {setting('out')}"
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import get_args
 import numpy as np
 
 from greffon.core.config import Backend
-from greffon.core.errors import UserError, did_you_mean, out_of_range
+from greffon.core.conflicts import Idle, beside, refuses
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.json_results import JsonResult
 from greffon.data.corpora import texts_of
 from greffon.data.readers import has_columns, lines
@@ -43,6 +44,13 @@ class Decoding:
             raise UserError(f"unknown backend {self.backend!r}{did_you_mean(self.backend, get_args(Backend))}")
 
 
+TRANSLATION_RULES = (
+    Idle(("length_penalty",), beside("beam_size", 1, "greedy search has no other translation to choose")),
+)
+"""What has no effect on a translation, and when."""
+
+
+@refuses(*TRANSLATION_RULES)
 def translate(
     run: str | Path | Run,
     texts: str | Sequence[str],
@@ -61,6 +69,7 @@ def translate(
     return [best[0] for best in decode(translator(run), texts, 1, decoding)]
 
 
+@refuses(*TRANSLATION_RULES)
 def translate_best(
     run: str | Path | Run,
     texts: str | Sequence[str],
@@ -79,7 +88,7 @@ def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding
     """Return the `n_best` translations of each sentence: what all functions that translate call."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     if not 1 <= n_best <= decoding.search.beam_size:
-        raise out_of_range("n_best", n_best, f"choose from 1 to beam_size, {decoding.search.beam_size}")
+        raise out_of_range("n_best", n_best, f"choose from 1 to {setting('beam_size')}, {decoding.search.beam_size}")
     tokenizer, context = run.tokenizer, run.recipe.shape.context
     sources = [np.array(ids) for ids in tokenizer.encode_many(texts)]
     _warn_of_truncation([len(source) for source in sources], context)

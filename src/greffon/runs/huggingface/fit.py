@@ -134,7 +134,7 @@ def export_note(recipe: Recipe) -> str:
 def remedy(family: Family, recipe: Recipe) -> str:
     """Say how to make a model that fits a family: with which body, and with which settings of the head."""
     misfit = recipe.graft is None or misfits(family, _body_alone(recipe))
-    offered = f"; a body of --preset {family.offered} fits" if misfit else ""
+    offered = f"; a body of {setting('preset', family.offered)} fits" if misfit else ""
     if recipe.graft is None or not (differing := graft_misfits(family, recipe)):
         return offered
     wanted = _form({name: possible for name, (_, possible) in differing.items()})
