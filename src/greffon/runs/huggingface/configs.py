@@ -38,9 +38,10 @@ def family_of(config: Mapping[str, Any], where: str) -> Family:
 def use_of(family: Family, config: Mapping[str, Any], where: str) -> str:
     """Return the objective of the head of a checkpoint."""
     named = architecture_of(config)
-    if named not in family.architectures:
+    if named is None or named not in family.architectures:
         raise UserError(
-            f"{where}: the architecture {config.get('architectures')!r:.100} is not supported; known are {', '.join(family.architectures)}"
+            f"{where}: the architecture {config.get('architectures')!r:.100} is not supported; "
+            f"known are {', '.join(family.architectures)}"
         )
     use = family.architectures[named]
     if use == "classify" and config.get("problem_type") not in (None, *PROBLEMS):
