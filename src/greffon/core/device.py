@@ -6,7 +6,7 @@ Untested on real hardware: everything but CPUs.
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -29,16 +29,12 @@ def use(machine: Machine) -> None:
 @contextmanager
 def using(machine: Machine) -> Iterator[None]:
     """Compute with what was asked for, and afterwards as before."""
-    before = {variable: os.environ.get(variable) for variable in (DEVICE, PRECISION)}
     threads = torch.get_num_threads()
     try:
-        use(machine)
-        yield
+        with inheriting({}):
+            use(machine)
+            yield
     finally:
-        for variable, value in before.items():
-            os.environ.pop(variable, None)
-            if value is not None:
-                os.environ[variable] = value
         if machine.threads is not None:
             torch.set_num_threads(threads)
 
@@ -46,6 +42,20 @@ def using(machine: Machine) -> Iterator[None]:
 def inherited() -> dict[str, str]:
     """Return the environment variables by which other processes compute with what was asked for."""
     return {variable: os.environ[variable] for variable in (DEVICE, PRECISION) if variable in os.environ}
+
+
+@contextmanager
+def inheriting(variables: Mapping[str, str]) -> Iterator[None]:
+    """Compute with what `inherited` returned in another process, and afterwards as before."""
+    before = {variable: os.environ.get(variable) for variable in (DEVICE, PRECISION)}
+    try:
+        os.environ.update(variables)
+        yield
+    finally:
+        for variable, value in before.items():
+            os.environ.pop(variable, None)
+            if value is not None:
+                os.environ[variable] = value
 
 
 def asked_device() -> torch.device:
