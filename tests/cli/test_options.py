@@ -109,6 +109,9 @@ def test_the_flags_that_people_try(
         (["demo", "clasification"], "unknown choice 'clasification'; did you mean 'classification'?"),
         (["finetune", "--out", "x", "--train", "y"], "RUN is missing"),
         (["finetune", "run", "--out", "x"], "--train is missing"),
+        (["evaluate", "run", "--file", "a.csv"], "--file is no option: FILE stands without one, in the order RUN FILE"),
+        (["generate", "run", "--prompt", "Le"], "--prompt is no option: PROMPT stands without one, in the order RUN P"),
+        (["pretrain", "a.txt", "--resume-from-checkpoint", "x"], "it is a command here, `greffon resume RUN` (see"),
         (["show", "a", "b"], "unexpected word 'b'; put a text with spaces in quotes"),
     ],
 )

@@ -20,7 +20,7 @@ import tyro
 from greffon.cli.options import without_none
 from greffon.core.config import read_value, unknown_setting
 from greffon.core.errors import UserError, did_you_mean, option
-from greffon.core.synonyms import our_name
+from greffon.core.synonyms import OUR_COMMANDS, our_name
 
 Args = TypeVar("Args")
 
@@ -185,13 +185,13 @@ def _read_words(known: Mapping[str, _Argument], refused: Mapping[str, str], word
         if not equals:
             del rest[: len(taken)]
         values[argument.name] = _values(argument, taken)
-    return values | _read_places([argument for argument in known.values() if argument.positional], loose)
+    return values | _read_positionals([argument for argument in known.values() if argument.positional], loose)
 
 
-def _read_places(places: list[_Argument], words: list[str]) -> dict[str, Any]:
+def _read_positionals(positionals: list[_Argument], words: list[str]) -> dict[str, Any]:
     """Give each positional argument its word, and to the last one, where it takes many, all that remain."""
     values: dict[str, Any] = {}
-    for argument in places:
+    for argument in positionals:
         taken = words if argument.many else words[:1]
         words = words[len(taken) :]
         if taken:
@@ -218,11 +218,16 @@ def _look_up(written: str, known: Mapping[str, _Argument], refused: Mapping[str,
     found = known.get(name)
     if written.startswith("--") and found is not None and not found.positional:
         return found, True
+    if written.startswith("--") and found is not None:
+        order = " ".join(argument.label for argument in known.values() if argument.positional)
+        raise _WordError(f"{written} is no option: {found.label} stands without one, in the order {order}")
     off = known.get(name.removeprefix("no_"))
     if written.startswith("--no") and off is not None and off.flag:  # where a TOML file has turned it on
         return off, False
     if name in refused:
         raise UserError(f"{option(name)} {refused[name]}")
+    if name in OUR_COMMANDS:
+        raise _WordError(f"unknown option {written}: it is a command here, {OUR_COMMANDS[name]}")
     names = [argument.name for argument in known.values() if not argument.positional]
     ours = our_name(name.lstrip("_"), list(known))
     if ours is not None:
