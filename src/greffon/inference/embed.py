@@ -109,8 +109,11 @@ class Neighbour(JsonResult):
     """A text that was found, its index in the list, and its cosine similarity with the query."""
 
     text: str
+    """The text that was found."""
     index: int
+    """Its place in the list, counted from 0."""
     cosine: float
+    """Cosine similarity with the query."""
 
 
 def nearest(
@@ -146,7 +149,9 @@ class WordVector(JsonResult):
     """A word of a text, and its vector in this context."""
 
     word: str
+    """The word, as the text spells it."""
     vector: np.ndarray
+    """Mean of the hidden states of its tokens: (W,)."""
 
 
 def word_vectors(run: str | Path | Run, text: str) -> list[WordVector]:
