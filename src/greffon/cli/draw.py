@@ -66,7 +66,7 @@ class Positions:
     run: OptionalRun = None
     """Run directory (default: draw a preset)."""
     preset: Word = None
-    """Preset: compact (default), lab, small or base."""
+    """Preset: compact (default), or another one of `greffon pretrain --help`."""
     length: Number = None
     """Number of positions (default: the context)."""
     out: Out = None

@@ -68,6 +68,7 @@ class Comparison:
     """The directory of a finished comparison, and its results."""
 
     path: Path
+    """Directory of the comparison."""
     results: Results
 
     @classmethod

@@ -51,6 +51,7 @@ class TaskComparison:
     """The directory of a finished comparison, and its results."""
 
     path: Path
+    """Directory of the comparison."""
     results: TaskResults
 
     @classmethod

@@ -456,7 +456,9 @@ class Recipe:
     """Everything that defines one run."""
 
     objective: Objective
+    """What is trained: a pretraining objective, or classify for any head that was grafted."""
     preset: str
+    """Name of the preset that the recipe began with."""
     shape: Shape
     training: Training
     data: Data

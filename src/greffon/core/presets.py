@@ -13,7 +13,7 @@ CONTRASTIVE_VOCAB_SIZE = 16_000
 
 @dataclass(frozen=True)
 class Preset:
-    """A shape, how to train it, how to graft a class head on it, and the objectives it serves."""
+    """A shape, how to train it, how to graft a head on it, and the objectives it serves."""
 
     shape: Shape
     training: Training

@@ -42,12 +42,14 @@ class Start:
     """Training objective: predict the next token (causal), predict masked tokens (masked), tell two spans of one
     document from those of others (contrastive), or translate (seq2seq)."""
     preset: str | None = field(default=None, metadata=_metavar("NAME"))
-    """Named architecture and training settings: auto (default, the shape that suits the objective), compact, lab,
-    bert-mini (masked) or gpt2-mini (causal); for translation small (default), base or marian-small."""
+    """Named architecture and training settings: auto (default, the shape that suits the objective), compact, lab;
+    masked also bert-mini, bert, distilbert, modernbert; causal also gpt2-mini, gpt2, llama; for translation small
+    (default), base, marian-small, marian."""
     tokenizer: Path | None = field(default=None, metadata=_metavar("TOK"))
     """Existing tokenizer, or a run that has one; by default one is trained on the text."""
     vocab_size: int | None = None
-    """Vocabulary size of the tokenizer to train (default: the preset's)."""
+    """Vocabulary size of the tokenizer to train, which for the contrastive objective converts text to lower case
+    (default: the preset's; 16,000 at least for the contrastive objective)."""
     init_from: Path | None = field(default=None, metadata=_metavar("RUN"))
     """Run whose weights, architecture and tokenizer to start from."""
     encoder_from: Path | None = field(default=None, metadata=_metavar("RUN"))

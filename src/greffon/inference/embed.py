@@ -120,7 +120,9 @@ class WordVector(JsonResult):
     """A word of a text, and its vector in this context."""
 
     word: str
+    """The word, as the text spells it."""
     vector: np.ndarray
+    """Mean of the hidden states of its tokens: (W,)."""
 
 
 def word_vectors(run: str | Path | Run, text: str) -> list[WordVector]:

@@ -17,6 +17,7 @@ class Mask(JsonResult):
     """One [MASK] of a text, and its candidates, the most probable first."""
 
     text: str
+    """The text, with its masks."""
     candidates: list[Candidate]
 
 

@@ -35,8 +35,11 @@ class Ranked(JsonResult):
     """A text, its place in the list, and its score: a cosine, or what a run for pairs says of it and the query."""
 
     text: str
+    """The text."""
     index: int
+    """Its place in the list, counted from 0."""
     score: float
+    """Cosine with the query, or the score of the pair by a run for pairs."""
 
 
 def rank(

@@ -26,7 +26,9 @@ class Translation(JsonResult):
     """A text and one translation of it."""
 
     source: str
+    """The sentence."""
     translation: str
+    """Its translation."""
     score: float
     """Log-probability / length ** length_penalty, in tokens, with the end of the text counted."""
 

@@ -24,8 +24,11 @@ class Component(JsonResult):
     """One component of a model, the formula of its parameters, and their number."""
 
     name: str
+    """What the component is."""
     formula: str
+    """Formula of its parameters, in symbols and in numbers."""
     count: int
+    """Number of its parameters."""
 
 
 @dataclass(frozen=True)
