@@ -155,8 +155,10 @@ IMPORTED = {
 @pytest.mark.parametrize("name", IMPORTED)
 def test_an_imported_llama_keeps_its_heads_and_rotations(name: str, tmp_path: Path) -> None:
     theirs = checkpoints.llama(tmp_path / "theirs", **IMPORTED[name])
+    (tmp_path / "theirs" / "LICENSE").write_text("Apache License\n")
     run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
     out = greffon.export(run, to="gguf", out=tmp_path / "gguf")
+    assert (out / "LICENSE").read_text() == "Apache License\n"
     stretched = name in ("linear", "llama3")  # which the reader of `transformers` takes from config.json alone
     tokens = torch.from_numpy(generator(0, "gguf").integers(6, run.tokenizer.size, (3, 20)))
     with torch.no_grad():

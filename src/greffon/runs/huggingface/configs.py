@@ -38,7 +38,7 @@ def family_of(config: Mapping[str, Any], where: str) -> Family:
 def use_of(family: Family, config: Mapping[str, Any], where: str) -> str:
     """Return the objective of the head of a checkpoint."""
     named = architecture_of(config)
-    if named not in family.architectures:
+    if named is None or named not in family.architectures:
         raise UserError(
             f"{where}: the architecture {_told(config)} is not supported; known are {', '.join(family.architectures)}"
         )
