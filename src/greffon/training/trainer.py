@@ -26,6 +26,7 @@ from greffon.data.parallel import training_pairs
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model
 from greffon.nn.model import Model, compile_blocks
+from greffon.runs.huggingface.companions import inherit_companions
 from greffon.runs.run import SCHEDULE, Run
 from greffon.runs.tensors import fill, tensors_of
 from greffon.training.clock import Clock
@@ -193,9 +194,13 @@ def _initial(run: Run, tell: Callable[[str], None], group: ProcessGroup) -> Mode
         if recipe.vocab_size != source.recipe.vocab_size or run.tokenizer.digest != source.tokenizer.digest:
             raise UserError(f"{source.path} has another tokenizer; give {setting('tokenizer', source.path)}")
         tell(str(transfer(model, source, head=recipe.graft is None)))
+        if group.is_main:
+            inherit_companions(run, [source])
     if recipe.encoder_origin or recipe.decoder_origin:
         sides = [Run.open(path) if path else None for path in (recipe.encoder_origin, recipe.decoder_origin)]
         tell(str(transfer_sides(model, run.tokenizer, *sides)))
+        if group.is_main:
+            inherit_companions(run, [side for side in sides if side is not None])
     if recipe.graft is not None and recipe.graft.head_init == "probe" and not run.checkpoint_step:
         probe = start_at_probe(model, recipe, run.tokenizer)
         tell(f"head: starts as the probe, logistic regression on the body's vectors (C {probe.strength:g})")
