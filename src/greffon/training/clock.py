@@ -97,7 +97,7 @@ class Clock:
         return replace(made, seconds=round(elapsed, 3))
 
     def _evaluates(self, elapsed: float, step: int) -> bool:
-        """Whether held-out data is scored after this step; where the clock decides it, only if the last score fits, too."""
+        """Whether to evaluate after this step; where the clock decides it, only if the last evaluation still fits."""
         every, part = self.training.evaluate_every, self._part(elapsed)
         if every:
             return step % every == 0
