@@ -273,8 +273,9 @@ class _Trainer:
         if state.step == 0 and job.final_step in (None, 0):
             self.evaluate()
         if schedule.at(state.step).timed:
-            evaluation = self.run.recipe.cost.get("seconds_an_evaluation", 0.0)
-            self.clock = Clock(training, now=time.monotonic(), elapsed=state.elapsed, evaluation=evaluation)
+            cost, now = self.run.recipe.cost, time.monotonic()
+            costs = (cost.get("seconds_an_evaluation", 0.0), cost.get("seconds_a_step", 0.0))
+            self.clock = Clock(training, now=now, elapsed=state.elapsed, evaluation=costs[0], step=costs[1])
         for step in fit(
             self.model, job.objective, job.batches, self.optimizers, training, schedule, state.spikes, self.group
         ):
