@@ -55,6 +55,36 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "llama-classes": lambda path: checkpoints.llama(path, "ForSequenceClassification", **checkpoints.LABELS),
     "llama-tokens": lambda path: checkpoints.llama(path, "ForTokenClassification", **checkpoints.LABELS),
     "llama-body": lambda path: checkpoints.llama(path, "Model"),
+    "qwen2": checkpoints.qwen,
+    "qwen2-tied": lambda path: checkpoints.qwen(path, tie_word_embeddings=True, num_key_value_heads=2),
+    "qwen2-classes": lambda path: checkpoints.qwen(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "qwen2-tokens": lambda path: checkpoints.qwen(path, "ForTokenClassification", **checkpoints.LABELS),
+    "qwen2-body": lambda path: checkpoints.qwen(path, "Model"),
+    "qwen3": lambda path: checkpoints.qwen(path, family="Qwen3"),
+    "qwen3-tied": lambda path: checkpoints.qwen(
+        path, family="Qwen3", tie_word_embeddings=True, head_dim=8, rope_parameters={"rope_theta": 500.0}
+    ),
+    "qwen3-classes": lambda path: checkpoints.qwen(
+        path, "ForSequenceClassification", "Qwen3", **checkpoints.LABELS
+    ),
+    "qwen3-tokens": lambda path: checkpoints.qwen(path, "ForTokenClassification", "Qwen3", **checkpoints.LABELS),
+    "qwen3-body": lambda path: checkpoints.qwen(path, "Model", "Qwen3"),
+    "neox": checkpoints.neox,
+    "neox-serial": lambda path: checkpoints.neox(
+        path, use_parallel_residual=False, hidden_act="relu2", rotary_pct=1.0, rotary_emb_base=500
+    ),
+    "neox-tied": lambda path: checkpoints.neox(path, tie_word_embeddings=True),
+    "neox-classes": lambda path: checkpoints.neox(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "neox-tokens": lambda path: checkpoints.neox(path, "ForTokenClassification", **checkpoints.LABELS),
+    "neox-body": lambda path: checkpoints.neox(path, "Model"),
+    "eurobert": checkpoints.eurobert,
+    "eurobert-tied": lambda path: checkpoints.eurobert(path, tie_word_embeddings=True, num_key_value_heads=2),
+    "eurobert-classes": lambda path: checkpoints.eurobert(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "eurobert-mean": lambda path: checkpoints.eurobert(
+        path, "ForSequenceClassification", classifier_pooling="mean", **checkpoints.LABELS
+    ),
+    "eurobert-tokens": lambda path: checkpoints.eurobert(path, "ForTokenClassification", **checkpoints.LABELS),
+    "eurobert-body": lambda path: checkpoints.eurobert(path, "Model"),
     "modernbert": checkpoints.modernbert,
     "modernbert-global": lambda path: checkpoints.modernbert(path, layer_types=["full_attention"] * 3),
     "modernbert-tokens": lambda path: checkpoints.modernbert(path, "ForTokenClassification", **checkpoints.LABELS),

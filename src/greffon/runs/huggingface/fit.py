@@ -5,7 +5,8 @@ from typing import Any
 from greffon.core.config import Recipe, Shape
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import can_fold_embedding_scale
-from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA, Family, token_graft
+from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA
+from greffon.runs.huggingface.family import Family, token_graft
 
 
 def use_for(recipe: Recipe) -> str:

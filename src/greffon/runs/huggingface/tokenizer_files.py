@@ -14,7 +14,8 @@ from greffon.core.files import read_json, write_atomically, write_json
 from greffon.data.tokenizer import ROLES, Tokenizer
 from greffon.data.tokenizer_backends import HuggingFace
 from greffon.data.tokenizer_imported import Imported, Marian, imported, imported_marian
-from greffon.runs.huggingface.families import MARIAN, Family
+from greffon.runs.huggingface.families import MARIAN
+from greffon.runs.huggingface.family import Family
 
 _THEIR_NAMES = {
     "pad": "pad_token", "start": "bos_token", "end": "eos_token", "cls": "cls_token", "sep": "sep_token",
