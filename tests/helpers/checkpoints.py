@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +134,14 @@ def byte_level_json(folder: Path, specials: list[str], around: str = "", kind: s
             single=around, pair=f"{around} {around.replace('$A', '$B')}",
             special_tokens=[(token, made.token_to_id(token)) for token in specials],
         )  # fmt: skip
-    if kind == "Qwen2Tokenizer":  # words as Qwen cuts them: digits one by one
+    if kind in ("Qwen2Tokenizer", "GPTNeoXTokenizer"):
         library.normalizer = normalizers.NFC()
-        words = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-        cut = pre_tokenizers.Split(Regex(words), "isolated")
+    if kind == "Qwen2Tokenizer":  # words as Qwen cuts them: digits one by one
+        words = [
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"[^\r\n\p{L}\p{N}]?\p{L}+", r"\p{N}", r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+            r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
+        ]  # fmt: skip
+        cut = pre_tokenizers.Split(Regex("|".join(words)), "isolated")
         bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         library.pre_tokenizer = pre_tokenizers.Sequence([cut, bytes_])
     folder.mkdir(parents=True, exist_ok=True)
@@ -211,3 +217,21 @@ def saved(model: Any, folder: Path) -> Any:
     """Shake a model up and save it."""
     noisy(model).save_pretrained(folder)
     return model
+
+
+MAKERS: dict[str, Callable[..., Any]] = {
+    "bert": bert,
+    "roberta": roberta,
+    "camembert": partial(roberta, family="Camembert"),
+    "xlm-roberta": partial(roberta, family="XLMRoberta"),
+    "distilbert": distilbert,
+    "modernbert": modernbert,
+    "eurobert": eurobert,
+    "gpt2": gpt2,
+    "llama": llama,
+    "qwen2": qwen,
+    "qwen3": partial(qwen, family="Qwen3"),
+    "gpt_neox": neox,
+    "marian": marian,
+}
+"""How to save a checkpoint of each `model_type`."""
