@@ -1,5 +1,6 @@
 """The table of families in the documentation is true, and what a relative of them has beyond it is refused by name."""
 
+import importlib
 import json
 import re
 import shlex
@@ -22,6 +23,7 @@ from greffon.core.presets import PRESETS
 from greffon.runs.huggingface.families import FAMILIES, MODEL_TYPES
 from greffon.runs.huggingface.fit import fitting_family
 
+IMPORT = importlib.import_module("greffon.cli.import").Args.__doc__
 PAGE = Path(__file__).parents[3] / "docs" / "howto-hugging-face.md"
 
 
@@ -37,6 +39,9 @@ def test_the_table_of_families_is_true() -> None:
         assert {"logits", "tensors", "tokens"} <= {*re.findall(r"\w+", checked)}
         made = any(MODEL_TYPES[kind].body != "encoder" for kind in re.findall(r"`(.+?)`", kinds))
         assert ("generated text" in checked or "translations" in checked) == made
+    for page in (PAGE, PAGE.parents[1] / "README.md", PAGE.parents[1] / "CHANGELOG.md"):
+        assert all(family.title in page.read_text("utf-8") for family in FAMILIES.values()), page
+    assert all(family.title in IMPORT for family in FAMILIES.values())
     assert checkpoints.MAKERS.keys() == MODEL_TYPES.keys()  # of each there is a tokenizer that is compared
     assert MODEL_TYPES.keys() <= MAKERS.keys()  # and a model, there and back
 
