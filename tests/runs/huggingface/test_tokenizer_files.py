@@ -55,9 +55,9 @@ def laid_out(run: Run, texts: list[str]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("form", ["first", "today"])
-@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "marian"])
+@pytest.mark.parametrize("kind", checkpoints.MAKERS)
 def test_an_imported_tokenizer_equals_theirs(kind: str, form: str, tmp_path: Path) -> None:
-    getattr(checkpoints, kind)(tmp_path / "theirs")
+    checkpoints.MAKERS[kind](tmp_path / "theirs")
     if form == "today":
         if kind == "marian":
             pytest.skip("Marian has one form")

@@ -16,7 +16,7 @@ from greffon.runs.huggingface.card import model_card
 from greffon.runs.huggingface.checkpoint import ALIASES
 from greffon.runs.huggingface.companions import give_licence
 from greffon.runs.huggingface.configs import config_of
-from greffon.runs.huggingface.families import Family
+from greffon.runs.huggingface.family import Family
 from greffon.runs.huggingface.fit import fitting_family, misfits, refuse_apart, remedy, use_for
 from greffon.runs.huggingface.sentence_transformers import write_modules
 from greffon.runs.huggingface.tensor_map import places_of, to_theirs

@@ -10,7 +10,8 @@ from greffon.core.errors import UserError, setting
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import can_fold_embedding_scale, mean_folds_into_norm
 from greffon.runs.huggingface.configs import PROBLEMS
-from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA, Family, token_graft
+from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA
+from greffon.runs.huggingface.family import Family, token_graft
 
 
 def use_for(recipe: Recipe) -> str:

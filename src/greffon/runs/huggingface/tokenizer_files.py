@@ -15,7 +15,8 @@ from greffon.data.tokenizer import ROLES, Tokenizer
 from greffon.data.tokenizer_backends import HuggingFace
 from greffon.data.tokenizer_imported import Imported, Marian, imported, imported_marian
 from greffon.objectives.tasks.pairs import PairTexts
-from greffon.runs.huggingface.families import MARIAN, Family
+from greffon.runs.huggingface.families import GPT2, MARIAN, ROBERTA
+from greffon.runs.huggingface.family import Family
 
 _THEIR_NAMES = {
     "pad": "pad_token", "start": "bos_token", "end": "eos_token", "cls": "cls_token", "sep": "sep_token",
@@ -47,7 +48,12 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
     around: list[int] = library.encode("", add_special_tokens=True).ids
     known: dict[str, int] = {}
     if family.body == "encoder":
-        if len(around) == 2:
+        if len(around) not in (0, 2):
+            raise UserError(
+                f"{path}: the tokenizer puts {len(around)} special tokens around a text, which is not supported "
+                "(only one on each side is)"
+            )
+        if around:
             known |= {"cls": around[0], "sep": around[1]}
     else:
         known |= {role: config[name] for role, name in _CONFIG_IDS.items() if _is_id(config.get(name), pieces)}
@@ -129,11 +135,12 @@ def _specification(path: Path, family: Family, settings: Mapping[str, Any]) -> d
         return read_json(path / "tokenizer.json")
     if (path / "vocab.txt").is_file():
         return _wordpiece(path / "vocab.txt", settings)
-    if (path / "vocab.json").is_file() and (path / "merges.txt").is_file() and family is not MARIAN:
+    if (path / "vocab.json").is_file() and (path / "merges.txt").is_file() and family in (GPT2, ROBERTA):
         return _byte_level(path, family, settings)
     older = {"marian": "source.spm, target.spm and vocab.json", "gpt2": "vocab.json and merges.txt"}
-    other = older.get(family.kind, "vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)")
-    raise UserError(f"{path} has no whole tokenizer; fetch its tokenizer.json, or {other}")
+    usual = "vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)" if family.body == "encoder" else ""
+    other = older.get(family.kind, usual)  # how others cut texts into words, these files do not say
+    raise UserError(f"{path} has no whole tokenizer; fetch its tokenizer.json" + (f", or {other}" if other else ""))
 
 
 def _added(token: Any, usual: str) -> tokenizers.AddedToken:
