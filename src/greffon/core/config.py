@@ -440,6 +440,24 @@ class Embedding:
 
 
 @dataclass(frozen=True)
+class GenerationConfig:
+    """Which tokens an imported checkpoint writes, by the names of its generation_config.json."""
+
+    eos_token_id: tuple[int, ...] = ()
+    """Tokens that end a text; if empty, the end token of the tokenizer."""
+    suppress_tokens: tuple[int, ...] = ()
+    """Tokens that are never written."""
+    begin_suppress_tokens: tuple[int, ...] = ()
+    """Tokens that are never written first."""
+    forced_bos_token_id: int | None = None
+    """Token that is always written first."""
+    forced_eos_token_id: int | None = None
+    """Token that is written last where a text reaches its maximum length."""
+    renormalize_logits: bool = False
+    """Let the probabilities of the tokens that may be written add up to one."""
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that defines one run."""
 
@@ -471,6 +489,8 @@ class Recipe:
     """Mean and standard deviation of the training scores, in which a score is learned."""
     embedding: Embedding | None = None
     """How vectors of texts are made, where the checkpoint that the run was imported from says so."""
+    generation: GenerationConfig | None = None
+    """How text is generated, where the checkpoint that the run was imported from says so."""
     imported: str = ""
     """Checkpoint that the run was imported from; empty if it was trained here."""
     environment: Mapping[str, Any] = field(default_factory=dict)

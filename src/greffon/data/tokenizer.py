@@ -257,6 +257,11 @@ class Tokenizer:
         known = {id: piece for piece, id in self._backend.pieces.items()} | self._names
         return [known.get(id, f"<unused {id}>") for id in range(self.size)]
 
+    def unwritten(self, vocab_size: int) -> list[int]:
+        """Return the ids that a model never writes: special ones but the end, and ids without a token."""
+        roles = {self.pad, self.start, self.cls, self.sep, self.mask} - {self.end}
+        return sorted(roles | {*range(self.size, vocab_size)})
+
     @property
     def ordinary(self) -> np.ndarray:
         """The ids of tokens that are not special."""

@@ -16,7 +16,8 @@ from greffon.data.readers import has_columns, lines
 from greffon.inference.beam import Hypothesis, Search, search_all
 from greffon.inference.ctranslate2 import search_ctranslate2
 from greffon.inference.loading import load
-from greffon.inference.scoring import longest_target, translation_vocabulary
+from greffon.inference.scoring import longest_target
+from greffon.inference.vocabulary import vocabulary_of
 from greffon.runs.run import Run
 
 
@@ -87,7 +88,7 @@ def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding
     full = [i for i, text in enumerate(texts) if text.strip()]
     limits = [longest_target(len(sources[i]), context) for i in full]
     found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
-    asked, words = [sources[i] for i in full], translation_vocabulary(tokenizer, run.recipe.vocab_size)
+    asked, words = [sources[i] for i in full], vocabulary_of(tokenizer, run.recipe.vocab_size, run.recipe.generation)
     if decoding.backend == "ctranslate2":
         made = search_ctranslate2(run, asked, limits, decoding.search, words, int8=decoding.int8)
     else:

@@ -15,7 +15,7 @@ import greffon
 from greffon.core.rng import generator
 from greffon.inference.beam import Search, search_all
 from greffon.inference.sampling import GREEDY, generate_tokens
-from greffon.inference.scoring import translation_vocabulary
+from greffon.inference.vocabulary import vocabulary_of
 from greffon.nn.masks import PADDING
 from greffon.runs.run import Run
 
@@ -181,7 +181,8 @@ def test_greedy_generation_equals_theirs(gpt2: tuple[Run, Any], prompt: str) -> 
     run, theirs = gpt2
     ids = run.tokenizer.encode(prompt)
     found = theirs.generate(torch.tensor([ids]), max_new_tokens=20, do_sample=False, pad_token_id=0)[0, len(ids) :]
-    ours = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, end=run.tokenizer.end, padding=0)
+    words = vocabulary_of(run.tokenizer, run.recipe.vocab_size)
+    ours = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, vocabulary=words)
     assert [step.tokens[0] for step in ours][: len(found)] == found.tolist()
     text = greffon.generate(run, prompt, max_new_tokens=20, temperature=0).text
     tokenizer = transformers.AutoTokenizer.from_pretrained(run.path.parent / "theirs")
@@ -194,7 +195,7 @@ def test_beam_translation_equals_theirs(tmp_path: Path, beam: int) -> None:
     run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
     texts = ["le chat regarde l'été.", "Paul mange", ">>fr<< the dog looks at 12 œufs"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
-    words = translation_vocabulary(run.tokenizer, run.recipe.vocab_size)
+    words = vocabulary_of(run.tokenizer, run.recipe.vocab_size)
     sources = [np.array(run.tokenizer.encode(text)) for text in texts]
     found = search_all(run.load_model(), sources, [20] * 3, Search(beam), words)
     theirs.generation_config.bad_words_ids = [[run.tokenizer.pad]]

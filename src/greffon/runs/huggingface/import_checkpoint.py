@@ -16,6 +16,7 @@ from greffon.runs.huggingface.checkpoint import left_over, locate, read_config, 
 from greffon.runs.huggingface.companions import keep_companions
 from greffon.runs.huggingface.configs import family_of, graft_of, labels_of, masking_of, shape_of, task_of, use_of
 from greffon.runs.huggingface.families import BERT
+from greffon.runs.huggingface.generation import read_generation
 from greffon.runs.huggingface.sentence_transformers import read_embedding
 from greffon.runs.huggingface.tensor_map import places_of, to_ours
 from greffon.runs.huggingface.tokenizer_files import read_tokenizer
@@ -59,6 +60,9 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
             "restore the files that belong together"
         )
     shape, task = shape_of(family, config, where), task_of(config, use)
+    generation, ignored = None, list[str]()
+    if use in ("causal", "seq2seq"):
+        generation, ignored = read_generation(path, config, tokenizer, vocab_size)
     named = str(checkpoint) if str(checkpoint).startswith("hf:") else path.resolve().name
     recipe = Recipe(
         objective=OBJECTIVES[use],
@@ -73,6 +77,7 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         graft=graft_of(family, config, where, tokens=use == "tokens") if OBJECTIVES[use] == "classify" else None,
         labels=labels_of(config, task, where) if OBJECTIVES[use] == "classify" else (),
         embedding=read_embedding(path, shape.context, lowercase=tokenizer.lowercase),
+        generation=generation,
         imported=named,
     )
     places = places_of(family.kind, recipe)
@@ -88,6 +93,8 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         run.save_model(model, {})
         run.mark_finished()
     tell(f"{named}: {family.title}, {sum(p.numel() for p in model.parameters()):,} parameters, as a {use} run")
+    if ignored:
+        tell(f"not obeyed in generation: {', '.join(ignored)}")
     if unused:
         tell(f"left out, because a {use} run has no use for it: {', '.join(unused)}")
     return run

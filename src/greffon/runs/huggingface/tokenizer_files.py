@@ -49,7 +49,8 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
         if len(around) == 2:
             known |= {"cls": around[0], "sep": around[1]}
     else:
-        known |= {role: config[name] for role, name in _CONFIG_IDS.items() if _is_id(config.get(name), pieces)}
+        ids = {role: _first(config.get(name)) for role, name in _CONFIG_IDS.items()}
+        known |= {role: id for role, id in ids.items() if _is_id(id, pieces)}
         if family is MARIAN and _is_id(config.get("decoder_start_token_id"), pieces):
             known["start"] = config["decoder_start_token_id"]
     for role, name in _THEIR_NAMES.items():
@@ -68,8 +69,13 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
     return Tokenizer(imported(roles, starts, absent, specification))
 
 
+def _first(value: Any) -> Any:
+    """Return an id, or the first of several: where several tokens end a text, it ends the texts that we make."""
+    return value[0] if isinstance(value, list) and value else value
+
+
 def _is_id(value: Any, pieces: Mapping[str, int]) -> bool:
-    return isinstance(value, int) and value in pieces.values()
+    return type(value) is int and value in pieces.values()
 
 
 def _settings(path: Path) -> dict[str, Any]:
