@@ -20,7 +20,7 @@ GATED = ("swiglu", "geglu")
 """Activations in which a third linear layer of the feed-forward network gates the first."""
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
-Positions = Literal["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]
+Positions = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "rotary", "learned", "none"]
 RopeScaling = Literal["none", "linear", "llama3"]
 PretrainingObjective = Literal["causal", "masked", "contrastive", "seq2seq"]
 Objective = Literal["causal", "masked", "contrastive", "classify", "seq2seq", "body"]
@@ -121,7 +121,7 @@ class Shape:
     norm_epsilon: float = 1e-5
     """Epsilon that normalization adds to the variance."""
     position_offset: int = 0
-    """Number of learned positions before the first one in use (RoBERTa: 2)."""
+    """Number of learned or tensor2tensor positions before the first one in use (RoBERTa, M2M100: 2)."""
     head_transform: bool = False
     """Put a dense layer, an activation and a norm before the vocabulary head, as BERT does."""
     head_bias: bool = False

@@ -57,6 +57,7 @@ class Tokenizer:
         # Specials are known by name and stand for no text.
         self._names = {id: piece for piece, id in backend.pieces.items() if id in backend.specials}
         self.starts, self.absent = backend.starts, backend.absent
+        self.languages = backend.languages if isinstance(backend, Imported) else None
         roles = [
             self._given(backend.roles[role]) if role in backend.roles else self._role(name, names)
             for role, name, names in zip(ROLES, SPECIALS, _ROLE_NAMES, strict=True)

@@ -40,7 +40,7 @@ TOLERANCE = 1e-2
 PATIENCE = 1.5
 """Hypotheses to finish before a search ends, as a multiple of the beams: with 1, some good ones come too late."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "swiglu": "SWISH"}
-POSITIONS = ("sinusoidal", "sinusoidal-halves", "learned", "none")
+POSITIONS = ("sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned", "none")
 
 
 def ctranslate2() -> Any:
@@ -294,6 +294,7 @@ def _specification(model: Model, specs: Any) -> Any:
         activation=specs.Activation[ACTIVATIONS[shape.activation]],
         ffn_glu=shape.activation == "swiglu",
         rms_norm=shape.norm == "rms",
+        layernorm_embedding=shape.embedding_norm,
     )
     spec.config.layer_norm_epsilon = shape.norm_epsilon
     spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = shape.scale_embeddings
@@ -305,6 +306,8 @@ def _specification(model: Model, specs: Any) -> Any:
     sides: list[tuple[Encoder | TargetDecoder, Any]] = [(body.encoder, spec.encoder), (body.decoder, spec.decoder)]
     for side, its in sides:
         its.position_encodings.encodings = _position_table(side, shape.context, shape.hidden_size)
+        if shape.embedding_norm:
+            _place_norm(side.embedding_norm, its.layernorm_embedding)
         if hasattr(its, "layer_norm"):
             _place_norm(side.norm, its.layer_norm)
         for block, layer in zip(side.blocks, its.layer, strict=True):

@@ -65,6 +65,10 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     ),
     "modernbert-body": lambda path: checkpoints.modernbert(path, "Model"),
     "marian": checkpoints.marian,
+    "mbart": checkpoints.mbart,
+    "mbart-first": lambda path: checkpoints.mbart(path, "MBartTokenizer", scale_embedding=False),
+    "m2m100": checkpoints.m2m100,
+    "nllb": checkpoints.nllb,
     "marian-plain": lambda path: checkpoints.marian(path, activation_function="relu", scale_embedding=False),
 }  # fmt: skip
 AUTO = {
@@ -98,7 +102,7 @@ def logits(run: Run) -> torch.Tensor:
     model, (tokens, real) = run.load_model(), rows(run)
     documents = torch.where(real, 1, PADDING)
     if run.recipe.objective == "seq2seq":
-        return model.head(model.body(tokens, tokens[:, :9], documents))
+        return model.head(model.body(tokens, tokens[:, :7], documents))
     return model(tokens, documents)
 
 
@@ -106,7 +110,7 @@ def logits(run: Run) -> torch.Tensor:
 def their_logits(run: Run, model: Any) -> torch.Tensor:
     """What theirs says of them."""
     tokens, real = rows(run)
-    given = {"decoder_input_ids": tokens[:, :9]} if run.recipe.objective == "seq2seq" else {}
+    given = {"decoder_input_ids": tokens[:, :7]} if run.recipe.objective == "seq2seq" else {}
     found = model.eval()(input_ids=tokens, attention_mask=real.long(), **given)
     return found.last_hidden_state if run.recipe.objective == "body" else found[0]
 
@@ -246,3 +250,8 @@ def test_published_sizes() -> None:
         )  # fmt: skip
     learned = sum(p.numel() for p in theirs.parameters() if p.requires_grad)
     assert greffon.params(preset="marian").total == learned + 58_101  # their bias of the head is a buffer
+    with torch.device("meta"):
+        mbart = transformers.MBartForConditionalGeneration(transformers.MBartConfig(vocab_size=250_054))
+        m2m100 = transformers.M2M100ForConditionalGeneration(transformers.M2M100Config())
+    assert greffon.params(preset="mbart").total == sum(p.numel() for p in mbart.parameters()) + 250_054
+    assert greffon.params(preset="m2m100").total == sum(p.numel() for p in m2m100.parameters())

@@ -42,10 +42,9 @@ def as_checkpoint(run: Run) -> Checkpoint:
     if problems:
         probed = recipe.graft is not None and recipe.graft.head_init == "probe"
         raise UserError(
-            f"{run.path} (preset {recipe.preset}) is no {family.title}: {'; '.join(problems)}; "
-            f"a body of --preset {family.offered} fits"
-            + ", if you fine-tune with --head-init random for a head of its form"
-            * probed
+            f"{run.path} (preset {recipe.preset}) is no {family.title}: {'; '.join(problems)}"
+            + f"; a body of --preset {family.offered} fits" * bool(family.offered)
+            + ", if you fine-tune with --head-init random for a head of its form" * probed
         )
     check_tokenizer(tokenizer)
     ours = tensors_of(fold_scale(fold_temperature(run.load_model(), run.scores), recipe))

@@ -5,7 +5,7 @@ from typing import Any
 from greffon.core.config import Recipe, Shape
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import can_fold_embedding_scale
-from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA, Family, token_graft
+from greffon.runs.huggingface.families import BERT, FAMILIES, M2M100, ROBERTA, Family, token_graft
 
 
 def use_for(recipe: Recipe) -> str:
@@ -22,7 +22,8 @@ def fitting_family(recipe: Recipe) -> Family:
     families = [family for family in FAMILIES.values() if family.body == recipe.body]
     own = [family for family in families if recipe.preset in (family.offered, family.preset)]
     count = {family.kind: len(misfits(family, recipe)) for family in families}
-    nearest = min([*own, *families], key=lambda family: count[family.kind])
+    fitting = [family for family in families if family.offered or not count[family.kind]]
+    nearest = min([*own, *fitting], key=lambda family: count[family.kind])
     return nearest if not count[nearest.kind] or not own else own[0]
 
 
@@ -40,10 +41,11 @@ def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer | None = None) 
         found.append(f"activation {shape.activation} ({family.title}: {', '.join(sorted(known))})")
     if "segments" in family.names and not shape.segments:
         found.append(f"segments 0 ({family.title}: 1 or more)")
-    if family is ROBERTA and shape.position_offset == 0:
-        found.append("position_offset 0 (RoBERTa: 1 or more)")
-    elif family is ROBERTA and tokenizer is not None and tokenizer.pad != shape.position_offset - 1:
-        found.append(f"padding id {tokenizer.pad} (RoBERTa: {shape.position_offset - 1})")
+    counts_from_padding = family in (ROBERTA, M2M100)
+    if counts_from_padding and shape.position_offset == 0:
+        found.append(f"position_offset 0 ({family.title}: 1 or more)")
+    elif counts_from_padding and tokenizer is not None and tokenizer.pad != shape.position_offset - 1:
+        found.append(f"padding id {tokenizer.pad} ({family.title}: {shape.position_offset - 1})")
     if recipe.task == "pairs" and recipe.graft is not None and recipe.graft.pair_reading == "towers":
         found.append("two texts, each on its own (none of the families reads so; --pair-reading cross)")
     elif recipe.graft is not None:
