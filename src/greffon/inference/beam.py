@@ -80,7 +80,7 @@ def search_batch(
     assert isinstance(head, VocabularyHead)
     model.eval()
     device, beam = body.embedding.weight.device, search.beam_size
-    tokens, documents = padded_sources(sources, vocabulary.end, vocabulary.padding)
+    tokens, documents = padded_sources(sources, vocabulary.closing, vocabulary.padding)
     source = body.encode(tokens.to(device), None if documents is None else documents.to(device))
     cache = body.new_cache(source, beam, max(limits))
     active = torch.arange(len(sources), device=device)

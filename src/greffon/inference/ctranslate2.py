@@ -92,6 +92,8 @@ def search_ctranslate2(
         raise UserError("CTranslate2 has no begin_suppress_tokens, which this checkpoint asks for; use --backend torch")
     if rules.forced_eos_token_id not in (None, *vocabulary.ends):
         raise UserError("CTranslate2 forces only a token that ends a text to stand last; use --backend torch")
+    if vocabulary.source_end is not None or vocabulary.start != run.tokenizer.start:
+        raise UserError("CTranslate2 takes no language token at the end of a source; use --backend torch")
     if not sources:
         return []
     with _threads() as threads:

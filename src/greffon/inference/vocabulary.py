@@ -17,6 +17,13 @@ class Vocabulary:
     end: int
     banned: tuple[int, ...] = ()
     generation: GenerationConfig = NO_RULES
+    source_end: int | None = None
+    """Token that stands behind a source, where it is not the end."""
+
+    @property
+    def closing(self) -> int:
+        """Token that stands behind a source."""
+        return self.end if self.source_end is None else self.source_end
 
     @property
     def ends(self) -> tuple[int, ...]:
