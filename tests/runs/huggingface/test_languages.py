@@ -151,3 +151,26 @@ def test_training_without_languages_is_refused(made: tuple[str, Run, Any, Path],
             objective="seq2seq", source=tmp_path / "a", target=tmp_path / "a", tokenizer=run.path, steps=2,
             out=tmp_path / "run", quiet=True,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "value", "said"),
+    [
+        ("vocab.json", "a", 10**9, "vocab.json has an id that is no number"),
+        ("vocab.json", "a", "x", "vocab.json has an id that is no number"),
+        (
+            "tokenizer_config.json",
+            "language_codes",
+            "wmt22",
+            "language_codes 'wmt22' are unknown; did you mean 'wmt21'",
+        ),
+        ("config.json", "decoder_layers", 3, "only equal sides are supported"),
+    ],
+)
+def test_hostile_files_are_refused(file: str, name: str, value: Any, said: str, tmp_path: Path) -> None:
+    checkpoints.m2m100(tmp_path / "theirs")
+    broken = tmp_path / "theirs" / file
+    broken.write_text(json.dumps({**json.loads(broken.read_text()), name: value}))
+    with pytest.raises(UserError, match=said):
+        greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()

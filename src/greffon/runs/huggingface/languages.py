@@ -28,7 +28,7 @@ def m2m100_vocabulary(
     vocabulary: Mapping[str, int], settings: Mapping[str, Any], path: Path
 ) -> tuple[dict[str, int], Languages]:
     """Return the vocabulary of an M2M100 with its language tokens, and its languages."""
-    named = str(settings.get("language_codes", "m2m100"))
+    named = str(settings.get("language_codes", "m2m100"))[:60]
     if named not in M2M100_CODES:
         raise UserError(f"{path}: language_codes {named!r} are unknown{did_you_mean(named, M2M100_CODES)}")
     ids = {code: len(vocabulary) + i for i, code in enumerate(M2M100_CODES[named])}
@@ -56,7 +56,7 @@ def read_languages(
 def _defaults(ids: Mapping[str, int], settings: Mapping[str, Any]) -> tuple[str, str]:
     """Return the languages that a tokenizer takes where none is named."""
     source, target = (settings.get(name) for name in ("src_lang", "tgt_lang"))
-    return (str(source) if source in ids else "", str(target) if target in ids else "")
+    return (str(source) if str(source) in ids else "", str(target) if str(target) in ids else "")
 
 
 def language_settings(languages: Languages) -> dict[str, Any]:

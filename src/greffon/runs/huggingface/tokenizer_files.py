@@ -11,7 +11,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from greffon.core.config import BodyKind, Recipe
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, write_atomically, write_json
-from greffon.data.tokenizer import ROLES, Tokenizer
+from greffon.data.tokenizer import LARGEST, ROLES, Tokenizer
 from greffon.data.tokenizer_backends import HuggingFace
 from greffon.data.tokenizer_imported import Imported, Marian, SharedPieces, imported, imported_m2m100, imported_marian
 from greffon.runs.huggingface.families import M2M100, MARIAN, MBART, Family
@@ -119,7 +119,7 @@ def _read_marian(path: Path, settings: Mapping[str, Any], config: Mapping[str, A
     for name in ("target.spm", "vocab.json"):
         if not (path / name).is_file():
             raise UserError(f"{path}: the tokenizer lacks {name}; fetch it")
-    vocabulary = read_json(path / "vocab.json")
+    vocabulary = _vocabulary(path / "vocab.json")
     if "<unk>" not in vocabulary:
         raise UserError(f"{path / 'vocab.json'} has no <unk>; fetch it again")
     named = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
@@ -135,9 +135,17 @@ def _read_marian(path: Path, settings: Mapping[str, Any], config: Mapping[str, A
         raise UserError(f"{path}: a SentencePiece model is broken ({error}); fetch it again") from None
 
 
+def _vocabulary(file: Path) -> dict[str, int]:
+    """Read a vocab.json; raise a `UserError` if its ids are not numbers of a vocabulary."""
+    found = read_json(file)
+    if any(type(id) is not int or not 0 <= id < LARGEST for id in found.values()):
+        raise UserError(f"{file} has an id that is no number from 0 to {LARGEST:,}; fetch it again")
+    return found
+
+
 def _read_m2m100(path: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> Tokenizer:
     """Read a SentencePiece model and a vocabulary, behind which stand the language tokens."""
-    vocabulary = read_json(path / "vocab.json")
+    vocabulary = _vocabulary(path / "vocab.json")
     if not {"<s>", "<pad>", "</s>", "<unk>"} <= vocabulary.keys():
         raise UserError(f"{path / 'vocab.json'} lacks one of <s>, <pad>, </s> and <unk>; fetch it again")
     pieces, languages = m2m100_vocabulary(vocabulary, settings, path)
