@@ -14,7 +14,7 @@ import sentencepiece
 import torch
 import transformers
 from tokenizers import Regex, normalizers, pre_tokenizers, processors
-from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
+from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer, SentencePieceBPETokenizer
 
 transformers.utils.logging.disable_progress_bar()
 
@@ -213,6 +213,69 @@ def marian(folder: Path, **settings: Any) -> Any:
     return saved(transformers.MarianMTModel(config), folder)
 
 
+def shared_pieces(folder: Path) -> list[tuple[str, float]]:
+    """Write sentencepiece.bpe.model, as M2M100's checkpoints have it; return its pieces in their order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "sentencepiece.bpe"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS), model_prefix=str(file), vocab_size=90, minloglevel=2, hard_vocab_limit=False,
+        character_coverage=0.98,
+    )  # fmt: skip
+    file.with_suffix(".bpe.vocab").unlink()
+    found = sentencepiece.SentencePieceProcessor(str(file) + ".model")
+    known = [(found.id_to_piece(id), found.get_score(id)) for id in range(3, found.get_piece_size())]
+    return [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *known]
+
+
+TWO_SIDES = {
+    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 40,
+    "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2,
+}  # fmt: skip
+
+
+def mbart(folder: Path, tokenizer: str = "MBart50Tokenizer", **settings: Any) -> Any:
+    """Save an mBART-50; with `MBartTokenizer`, an mBART, which marks languages in another way."""
+    pieces = shared_pieces(folder)
+    (folder / "sentencepiece.bpe.model").unlink()
+    module = getattr(transformers.models, tokenizer.lower().removesuffix("tokenizer"))
+    codes = getattr(module, f"tokenization_{tokenizer.lower().removesuffix('tokenizer')}").FAIRSEQ_LANGUAGE_CODES
+    vocabulary = [*pieces, *((code, 0.0) for code in codes), ("<mask>", 0.0)]
+    made = getattr(transformers, tokenizer)(vocab=vocabulary, src_lang="fr_XX")
+    made.save_pretrained(folder)
+    start = {"decoder_start_token_id": made.convert_tokens_to_ids("en_XX")} if tokenizer == "MBartTokenizer" else {}
+    known = {**TWO_SIDES, **start, "forced_eos_token_id": None, "scale_embedding": True, **settings}
+    return saved(
+        transformers.MBartForConditionalGeneration(transformers.MBartConfig(vocab_size=len(made), **known)), folder
+    )
+
+
+def m2m100(folder: Path, **settings: Any) -> Any:
+    """Save an M2M100; eight rows of its embedding have no token."""
+    pieces = shared_pieces(folder)
+    (folder / "vocab.json").write_text(json.dumps({piece: id for id, (piece, _) in enumerate(pieces)}))
+    files = [str(folder / name) for name in ("vocab.json", "sentencepiece.bpe.model")]
+    transformers.M2M100Tokenizer(*files, src_lang="fr").save_pretrained(folder)
+    config = transformers.M2M100Config(vocab_size=len(pieces) + 100 + 8, **{**TWO_SIDES, **settings})
+    return saved(transformers.M2M100ForConditionalGeneration(config), folder)
+
+
+def nllb(folder: Path, legacy_behaviour: bool = False, **settings: Any) -> Any:
+    """Save an NLLB, which is an M2M100 with another tokenizer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    trained = SentencePieceBPETokenizer()
+    trained.train_from_iterator(TEXTS, vocab_size=150, special_tokens=specials, show_progress=False)
+    content = json.loads(trained.to_str())["model"]
+    merges = [tuple(merge) for merge in content["merges"]]
+    made = transformers.NllbTokenizer(
+        vocab=content["vocab"], merges=merges, src_lang="fra_Latn", legacy_behaviour=legacy_behaviour
+    )
+    made.save_pretrained(folder)
+    config = transformers.M2M100Config(vocab_size=len(made), **{**TWO_SIDES, **settings})
+    return saved(transformers.M2M100ForConditionalGeneration(config), folder)
+
+
 def saved(model: Any, folder: Path) -> Any:
     """Shake a model up and save it."""
     noisy(model).save_pretrained(folder)
@@ -233,5 +296,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "qwen3": partial(qwen, family="Qwen3"),
     "gpt_neox": neox,
     "marian": marian,
+    "mbart": mbart,
+    "m2m_100": m2m100,
 }
 """How to save a checkpoint of each `model_type`."""

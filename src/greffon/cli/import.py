@@ -12,7 +12,8 @@ from greffon.cli.parsing import parse
 class Args:
     """Convert a Hugging Face checkpoint to a run.
 
-    Families: BERT, RoBERTa, DistilBERT, ModernBERT, EuroBERT, GPT-2, Llama, Qwen2, Qwen3, GPT-NeoX (Pythia) and Marian.
+    Families: BERT, RoBERTa, DistilBERT, ModernBERT, EuroBERT, GPT-2, Llama, Qwen2, Qwen3, GPT-NeoX (Pythia), Marian,
+    mBART, M2M100 and NLLB.
     """
 
     checkpoint: Checkpoint

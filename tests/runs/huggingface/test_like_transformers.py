@@ -15,7 +15,7 @@ import greffon
 from greffon.core.rng import generator
 from greffon.inference.beam import Search, search_all
 from greffon.inference.sampling import GREEDY, generate_tokens
-from greffon.inference.scoring import translation_vocabulary
+from greffon.inference.vocabulary import vocabulary_of
 from greffon.nn.masks import PADDING
 from greffon.runs.huggingface.families import FAMILIES
 from greffon.runs.run import Run
@@ -85,6 +85,10 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
         classifier_activation="linear", **checkpoints.LABELS,
     ),
     "modernbert-body": lambda path: checkpoints.modernbert(path, "Model"),
+    "mbart": checkpoints.mbart,
+    "mbart-first": lambda path: checkpoints.mbart(path, "MBartTokenizer", scale_embedding=False),
+    "m2m_100": checkpoints.m2m100,
+    "nllb": checkpoints.nllb,
     "marian-plain": lambda path: checkpoints.marian(path, activation_function="relu", scale_embedding=False),
 }  # fmt: skip
 AUTO = {
@@ -118,7 +122,7 @@ def logits(run: Run) -> torch.Tensor:
     model, (tokens, real) = run.load_model(), rows(run)
     documents = torch.where(real, 1, PADDING)
     if run.recipe.objective == "seq2seq":
-        return model.head(model.body(tokens, tokens[:, :9], documents))
+        return model.head(model.body(tokens, tokens[:, :7], documents))
     return model(tokens, documents)
 
 
@@ -126,7 +130,7 @@ def logits(run: Run) -> torch.Tensor:
 def their_logits(run: Run, model: Any) -> torch.Tensor:
     """What theirs says of them."""
     tokens, real = rows(run)
-    given = {"decoder_input_ids": tokens[:, :9]} if run.recipe.objective == "seq2seq" else {}
+    given = {"decoder_input_ids": tokens[:, :7]} if run.recipe.objective == "seq2seq" else {}
     found = model.eval()(input_ids=tokens, attention_mask=real.long(), **given)
     return found.last_hidden_state if run.recipe.objective == "body" else found[0]
 
@@ -204,8 +208,8 @@ def test_greedy_generation_equals_theirs(decoder: tuple[Run, Any], prompt: str) 
     ids, end = given["input_ids"][0].tolist(), run.tokenizer.end
     theirs.generation_config.bad_words_ids = [[id] for id in tokenizer.all_special_ids if id != end] or None
     found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0, len(ids) :].tolist()
-    banned = [id for id in tokenizer.all_special_ids if id != end]
-    steps = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, end=end, padding=0, banned=banned)
+    words = vocabulary_of(run.tokenizer, run.recipe.vocab_size)
+    steps = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, vocabulary=words)
     assert [step.tokens[0] for step in steps][: len(found)] == found
     text = greffon.generate(run, prompt, max_new_tokens=20, temperature=0).text
     assert text == prompt + tokenizer.decode(found, skip_special_tokens=True)
@@ -231,7 +235,7 @@ def test_beam_translation_equals_theirs(tmp_path: Path, beam: int) -> None:
     run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
     texts = ["le chat regarde l'été.", "Paul mange", ">>fr<< the dog looks at 12 œufs"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
-    words = translation_vocabulary(run.tokenizer, run.recipe.vocab_size)
+    words = vocabulary_of(run.tokenizer, run.recipe.vocab_size)
     sources = [np.array(run.tokenizer.encode(text)) for text in texts]
     found = search_all(run.load_model(), sources, [20] * 3, Search(beam), words)
     theirs.generation_config.bad_words_ids = [[run.tokenizer.pad]]
@@ -282,3 +286,8 @@ def test_published_sizes() -> None:
         )  # fmt: skip
     learned = sum(p.numel() for p in theirs.parameters() if p.requires_grad)
     assert greffon.params(preset="marian").total == learned + 58_101  # their bias of the head is a buffer
+    with torch.device("meta"):
+        mbart = transformers.MBartForConditionalGeneration(transformers.MBartConfig(vocab_size=250_054))
+        m2m100 = transformers.M2M100ForConditionalGeneration(transformers.M2M100Config())
+    assert greffon.params(preset="mbart").total == sum(p.numel() for p in mbart.parameters()) + 250_054
+    assert greffon.params(preset="m2m100").total == sum(p.numel() for p in m2m100.parameters())

@@ -56,9 +56,7 @@ def settings_of(task: str, family: str) -> dict[str, Any]:
         "GPT-2",
     ):  # by default a head of classes starts as the probe
         return {"head_init": "random", "pooling": "last", "class_bias": False}
-    return (
-        {"head_init": "random"} if task == "classes" and family in ("BERT", "RoBERTa", "DistilBERT", "EuroBERT") else {}
-    )
+    return {"head_init": "random"} if task == "classes" and family in ("BERT", "RoBERTa", "DistilBERT") else {}
 
 
 TITLES = {"compact-causal": "Llama", "compact-masked": "ModernBERT", "compact-contrastive": "ModernBERT",

@@ -140,7 +140,7 @@ GPT2 = Family(
 # -- encoder-decoders --------------------------------------------------------------------------
 
 
-def _read_marian(config: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _read_sides(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Check that both sides are equal, as ours are."""
     for name in ("layers", "attention_heads", "ffn_dim"):
         if config.get(f"encoder_{name}") != config.get(f"decoder_{name}"):
@@ -153,12 +153,12 @@ def _read_marian(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {}
 
 
-def _write_marian(recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
+def _write_sides(recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
     shape = recipe.shape
     sides = {"layers": shape.layers, "attention_heads": shape.heads, "ffn_dim": shape.intermediate_size}
     return {
         **{f"decoder_{name}": value for name, value in sides.items()},
-        "decoder_vocab_size": recipe.vocab_size,
+        "max_position_embeddings": shape.context,
         "attention_dropout": 0.0,
         "activation_dropout": shape.dropout,
         "eos_token_id": tokenizer.end,
@@ -195,12 +195,45 @@ MARIAN = Family(
     prefix="model.",
     embedding="model.shared.weight",
     defaults={"activation_function": "gelu", "dropout": 0.1, "scale_embedding": False},
-    read=_read_marian,
-    write=_write_marian,
+    read=_read_sides,
+    write=lambda recipe, tokenizer: {**_write_sides(recipe, tokenizer), "decoder_vocab_size": recipe.vocab_size},
+)  # fmt: skip
+MBART = replace(
+    MARIAN,
+    kind="mbart",
+    title="mBART",
+    preset="mbart",
+    offered="",
+    fixed={**MARIAN.fixed, "norm_place": "pre", "positions": "learned", "position_offset": 2, "embedding_norm": True},
+    settings={
+        "normalize_embedding": (True,), "normalize_before": (True,), "add_final_layer_norm": (True,),
+        "static_position_embeddings": (False,), "quantization_config": (None,), "tie_word_embeddings": (True,),
+    },
+    architectures=uses("MBart", ForConditionalGeneration="seq2seq"),
+    write=_write_sides,
+    always_tied=True,
+)  # fmt: skip
+M2M100 = replace(
+    MBART,
+    kind="m2m_100",
+    title="M2M100",
+    preset="m2m100",
+    fixed={
+        name: value
+        for name, value in {
+            **MBART.fixed, "positions": "sinusoidal-tensor2tensor", "embedding_norm": False, "untied_head_bias": False,
+        }.items()
+        if name != "position_offset"
+    },
+    head_bias=False,
+    settings={"tie_word_embeddings": (True,), **_NO_QUANTIZATION},
+    architectures=uses("M2M100", ForConditionalGeneration="seq2seq"),
+    defaults={"activation_function": "relu", "dropout": 0.1, "scale_embedding": True},
+    read=lambda config, where: {**_read_sides(config, where), "position_offset": config.get("pad_token_id", 1) + 1},
 )  # fmt: skip
 
 _ALL = (
-    BERT, ROBERTA, DISTILBERT, MODERNBERT, EUROBERT, GPT2, LLAMA, QWEN2, QWEN3, GPT_NEOX, MARIAN,
+    BERT, ROBERTA, DISTILBERT, MODERNBERT, EUROBERT, GPT2, LLAMA, QWEN2, QWEN3, GPT_NEOX, MARIAN, MBART, M2M100,
 )  # fmt: skip
 FAMILIES = {family.kind: family for family in _ALL}
 MODEL_TYPES = {**FAMILIES, "camembert": ROBERTA, "xlm-roberta": ROBERTA}

@@ -35,7 +35,7 @@ class Family:
     title: str
     body: BodyKind
     preset: str  # how an imported one is fine-tuned
-    offered: str  # what to train here so that it fits
+    offered: str  # what to train here so that it fits; empty if no preset does
     names: Mapping[str, str]  # of our shape's fields in config.json
     fixed: Mapping[str, Any]  # fields of our shape
     transform: bool  # whether the head over the vocabulary has a dense layer, an activation and a norm

@@ -86,8 +86,9 @@ def to_theirs(tensors: Mapping[str, Tensor], places: Iterable[Place]) -> dict[st
 
 def places_of(kind: str, recipe: Recipe) -> list[Place]:
     """Return the places of all tensors in a checkpoint of a family, by its `kind`."""
-    others = {"gpt2": _gpt2, "marian": _marian, "modernbert": _modernbert, "gpt_neox": _neox}
+    others = {"gpt2": _gpt2, "modernbert": _modernbert, "gpt_neox": _neox}
     others |= dict.fromkeys(("llama", "qwen2", "qwen3", "eurobert"), _llama)
+    others |= dict.fromkeys(("marian", "mbart", "m2m_100"), _two_sides)
     return list(others[kind](recipe) if kind in others else _encoder(kind, recipe))
 
 
@@ -280,7 +281,8 @@ def _modernbert(recipe: Recipe) -> Iterator[Place]:
         yield from _modules("head.", "", {"out": "classifier"})
 
 
-def _marian(recipe: Recipe) -> Iterator[Place]:
+def _two_sides(recipe: Recipe) -> Iterator[Place]:
+    shape = recipe.shape
     yield Place("model.shared.weight", ("body.encoder.embedding.weight",))
     layer = {"attention_norm": "self_attn_layer_norm", "feed_forward.up": "fc1", "feed_forward.down": "fc2",
              "feed_forward_norm": "final_layer_norm", "cross_norm": "encoder_attn_layer_norm"}  # fmt: skip
@@ -288,8 +290,14 @@ def _marian(recipe: Recipe) -> Iterator[Place]:
         layer |= {f"attention.{name}": f"self_attn.{other}_proj", f"cross.{name}": f"encoder_attn.{other}_proj"}
     for side in ("encoder", "decoder"):
         read = {ours: theirs for ours, theirs in layer.items() if side == "decoder" or not ours.startswith("cross")}
-        for i in range(recipe.shape.layers):
+        for i in range(shape.layers):
             yield from _modules(f"body.{side}.blocks.{i}.", f"model.{side}.layers.{i}.", read)
-    yield Place("final_logits_bias", ("head.bias",), "row")
-    if not recipe.shape.tie_embeddings:
+        if shape.positions == "learned":
+            yield Place(f"model.{side}.embed_positions.weight", (f"body.{side}.positions.table",))
+        around = {"embedding_norm": "layernorm_embedding"} if shape.embedding_norm else {}
+        around |= {"norm": "layer_norm"} if shape.norm_place == "pre" else {}
+        yield from _modules(f"body.{side}.", f"model.{side}.", around)
+    if shape.head_bias:
+        yield Place("final_logits_bias", ("head.bias",), "row")
+    if not shape.tie_embeddings:
         yield Place("lm_head.weight", ("head.weight",))
