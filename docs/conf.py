@@ -39,15 +39,18 @@ autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
 
 GROUPS = {
-    "Training": ("train_tokenizer", "pretrain", "estimate", "resume", "finetune", "compare", "evaluate"),
+    "Training": ("train_tokenizer", "pretrain", "estimate", "resume", "finetune"),
+    "Comparing": ("compare", "compare_task", "evaluate"),
     "Answers": ("classify", "generate", "generate_many", "stream", "fill", "translate", "translate_best"),
-    "Vectors": ("embed", "nearest", "word_vectors"),
+    "Vectors": ("embed", "nearest", "rank", "word_vectors"),
+    "Labelling": ("label", "label_study", "Session"),
     "In scikit-learn": ("GreffonClassifier", "GreffonEmbedder"),
     "Looking inside": ("attention", "occlude", "params", "show", "loss_by_position", "layer_costs"),
+    "In and out": ("import_checkpoint", "export", "serve", "completion"),
     "Demos": ("demo", "demo_data", "demo_translation", "demo_translation_data"),
     "Pictures": tuple(name for name in greffon.__all__ if name == "draw" or name.endswith("_figure")),
 }
-"""The functions, in the order in which a reader meets them; what is in no group follows by itself."""
+"""The functions, in the order in which a reader meets them; what is in no group is a noun."""
 
 
 def setup(app: Any) -> None:
@@ -100,6 +103,7 @@ def names() -> str:
 VERBS = (
     "classify",
     "generate",
+    "stream",
     "fill",
     "translate",
     "evaluate",
@@ -108,7 +112,13 @@ VERBS = (
     "compare",
     "compare_task",
     "occlude",
+    "attention",
     "rank",
+    "nearest",
+    "word_vectors",
+    "label_study",
+    "loss_by_position",
+    "layer_costs",
 )
 """The functions whose results have a schema of their own."""
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from tiny import TinyRuns
 
+from greffon import _HOME
+
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 ROOMS = [
     "core", "data", "nn", "objectives", "runs", "inference", "training", "plots", "comparison", "estimators",
@@ -50,6 +52,9 @@ def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
         else:
             continue
         for name in names:
+            above, _, public = name.rpartition(".")
+            if above == "greffon" and public in _HOME:  # a public name stands for the file that defines it
+                name = f"greffon.{_HOME[public]}"
             while name and name not in MODULES:
                 name = name.rpartition(".")[0]
             if name:
@@ -115,15 +120,37 @@ def test_the_package_holds_its_rooms_and_nothing_else() -> None:
     assert found == {*ROOMS, *TOP}
 
 
+def only_the_version(tree: ast.AST) -> bool:
+    """Whether `from greffon import __version__` is all that a tree takes from the package itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(name.name == "greffon" for name in node.names):
+            return False
+        if isinstance(node, ast.ImportFrom) and node.module == "greffon":
+            known = {*_HOME, *ROOMS, "__version__"}
+            if any(name.name not in known for name in node.names):
+                return False
+    return True
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_down(path: Path) -> None:
     room = room_of(module_of(path))
     if room not in ROOMS:
         return  # `__init__` and `__main__` stand above all rooms
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     for other in imported(path):
         if other == "greffon":
-            continue  # the version
+            assert only_the_version(tree), f"{path}: of the package itself, a room needs the version alone"
+            continue
         assert ROOMS.index(room_of(other)) <= ROOMS.index(room), f"{path}: {other} is above {room}"
+
+
+def test_the_public_name_of_an_upper_room_is_an_import_of_it() -> None:
+    found = set(imports(ast.parse("from greffon import serve, __version__"), "greffon.core.files", False))
+    assert found == {"greffon.web", "greffon"}
+    assert only_the_version(ast.parse("from greffon import __version__"))
+    assert not only_the_version(ast.parse("import greffon"))
+    assert not only_the_version(ast.parse("from greffon import _HOME"))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The documentation: links lead somewhere, commands, flags and names exist, every page is in the table of contents."""
 
 import contextlib
+import inspect
 import io
 import re
 import runpy
@@ -14,6 +15,8 @@ import pytest
 import greffon
 from greffon.cli import COMMANDS, run
 from greffon.cli.draw import FIGURES
+from greffon.core.json_results import JsonResult
+from greffon.core.schema import describe
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -155,3 +158,23 @@ def test_tests_that_are_named_exist(name: str) -> None:
     named = re.findall(r"`((?:tests|bench)/[\w/]*(?:\.\w+)?)`", (ROOT / name).read_text(encoding="utf-8"))
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_field_of_a_result_has_a_meaning() -> None:
+    conf = runpy.run_path(str(DOCS / "conf.py"))
+    for verb in conf["VERBS"]:
+        for kind in conf["returned"](getattr(greffon, verb)):
+            assert [field.name for field in describe(kind) if not field.doc] == [], f"{verb} returns {kind.__name__}"
+
+
+def test_every_function_is_in_a_group_and_every_result_in_the_reference() -> None:
+    conf = runpy.run_path(str(DOCS / "conf.py"))
+    functions = {name for name in greffon.__all__ if inspect.isfunction(getattr(greffon, name))}
+    grouped = [name for group in conf["GROUPS"].values() for name in group]
+    assert functions - set(grouped) == set()
+    assert len(grouped) == len(set(grouped))
+    pictures = set(conf["GROUPS"]["Pictures"])  # of a library that is imported when one is drawn
+    results = {name: list(conf["returned"](getattr(greffon, name))) for name in functions - pictures - {"serve"}}
+    told = {kind for verb in conf["VERBS"] for kind in results[verb]}
+    missing = {kind for kinds in results.values() for kind in kinds if issubclass(kind, JsonResult)} - told
+    assert missing == set()

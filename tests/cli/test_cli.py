@@ -100,7 +100,7 @@ def test_help_does_not_import_torch() -> None:
             ["pretrain", "{text}", "--out", "{new}", "--mix", "1", "2"],
             "--mix has 2 numbers for 1 texts",
         ),
-        (["pretrain", "{text}", "--out", "{new}", "--mix", "0"], "takes 0 rows of a text"),
+        (["pretrain", "{text}", "--out", "{new}", "--mix", "0"], "--mix takes 0 sequences of a text"),
         (
             ["pretrain", "{text}", "--out", "{new}", "--positions", "rotery"],
             "unknown choice 'rotery'; did you mean 'rotary'?",
@@ -131,6 +131,8 @@ def test_help_does_not_import_torch() -> None:
         (["resume", "{body}", "--extra-steps", "-2"], "--extra-steps is -2"),
         (["show", "{missing}"], "no run at"),
         (["params", "--preset", "lob"], "did you mean 'lab'?"),
+        (["params", "--objective", "foo"], "unknown objective 'foo'; choose from causal, contrastive, masked, seq2seq"),
+        (["params", "--preset", "lab", "--objective", "casual"], "unknown objective 'casual'; did you mean 'causal'?"),
         (["params", "{missing}"], "no run at"),
         (["params", "--vocab-size", "0"], "--vocab-size is 0"),
         (["params", "--bias", "perhaps"], "choose true or false"),
@@ -180,6 +182,49 @@ def test_help_does_not_import_torch() -> None:
         (
             ["classify", "{body}", "--file", "{text}", "--text-column", "avis"],
             "plain text has no columns; leave",
+        ),
+        (["rank", "{body}", "le", "--file", "{text}", "--text-column", "avis"], "plain text has no columns; leave"),
+        (["rank", "{body}"], "QUERY is missing"),
+        (["draw", "attention", "{body}", "Bonjour", "--threads", "0"], "--threads is 0"),
+        (["draw", "extrapolation", "{body}", "--threads", "0"], "--threads is 0"),
+        (["draw", "embeddings", "{body}", "--file", "{labelled}", "--threads", "0"], "--threads is 0"),
+        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--threads", "0"], "--threads is 0"),
+        (
+            ["translate", "{body}", "Bonjour", "--beam-size", "1", "--length-penalty", "2"],
+            "--length-penalty has no effect with --beam-size 1: greedy search",
+        ),
+        (["pretrain", "{text}", "--dry-run", "--force"], "writes nothing; leave out --force"),
+        (["pretrain", "{text}", "--out", "{new}", "--rope-factor", "2"], "no effect with --rope-scaling none"),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--patience", "2"],
+            "--patience has no effect without --valid: with fewer than 200 labels",
+        ),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--pooler-bias", "false"],
+            "--pooler-bias false is that of a dense layer, and --pooler-activation none has none",
+        ),
+        (
+            ["finetune", "{body}", "--train", "{labelled}", "--out", "{new}", "--pair-columns", "a", "b"],
+            "--pair-columns has no effect here: it is for pairs of texts, and this is for classes",
+        ),
+        (
+            ["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--label-separator", ","],
+            "--label-separator , has no effect here: it is for texts with several labels",
+        ),
+        (
+            [
+                "compare",
+                "{body}",
+                "--task",
+                "multilabel",
+                "--train",
+                "{labelled}",
+                "--out",
+                "{new}",
+                "--pair-columns",
+                "a",
+            ],
+            "--pair-columns has no effect here: it is for pairs of texts, and this is for multilabel",
         ),
         (
             ["embed", "{body}", "--file", "{text}", "--out", "{new}", "--top-k", "5"],

@@ -3,19 +3,21 @@
 import dataclasses
 import importlib
 import inspect
+import itertools
 import re
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import greffon
 from greffon.cli import COMMANDS, run
 from greffon.cli.draw import FIGURES
-from greffon.cli.options import field_help
+from greffon.cli.options import ShapeOptions, field_help
 from greffon.cli.parsing import arguments, given, parse
 from greffon.core.config import Graft, Masking, Shape, Training
 from greffon.core.errors import UserError
-from greffon.core.presets import compact, small
+from greffon.core.presets import PRESETS, compact, small
 from greffon.core.settings import Budget, Corpus, Finetuning, Labels, Launch, Pairs, Start
 from greffon.core.synonyms import SYNONYMS
 from greffon.training.finetune import PROBE_FORM
@@ -110,6 +112,9 @@ def test_the_flags_that_people_try(
         (["demo", "clasification"], "unknown choice 'clasification'; did you mean 'classification'?"),
         (["finetune", "--out", "x", "--train", "y"], "RUN is missing"),
         (["finetune", "run", "--out", "x"], "--train is missing"),
+        (["evaluate", "run", "--file", "a.csv"], "--file is no option: FILE stands without one, in the order RUN FILE"),
+        (["generate", "run", "--prompt", "Le"], "--prompt is no option: PROMPT stands without one, in the order RUN P"),
+        (["pretrain", "a.txt", "--resume-from-checkpoint", "x"], "it is a command here, `greffon resume RUN` (see"),
         (["show", "a", "b"], "unexpected word 'b'; put a text with spaces in quotes"),
     ],
 )
@@ -159,6 +164,34 @@ def test_every_option_has_a_help_text(page: list[str], capsys: pytest.CaptureFix
         told = re.sub(r"\(default: .*?\)|\(required\)", "", " ".join(entry.split()[1:]))
         assert len(told.split()) >= 2, entry
         assert told.rstrip().endswith((".", ")")) or ". " in told, entry
+
+
+@pytest.mark.parametrize("page", PAGES, ids=" ".join)
+def test_no_line_of_a_help_page_ends_where_the_source_does(page: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run([*page, "--help"])
+    lines = [line[2:-2].rstrip() for line in capsys.readouterr().out.splitlines() if line.startswith("│ ")]
+    for above, below in itertools.pairwise(lines):
+        goes_on = below.startswith(" " * 8) and not above.strip().startswith("─") and "  " in above
+        if goes_on:
+            assert len(above) + 1 + len(below.split()[0]) > 96, f"{above}\n{below}"
+
+
+def test_the_help_names_every_preset() -> None:
+    for kind, name in ((Start, "preset"), (args_of("params"), "preset")):
+        told = set(re.findall(r"[\w-]+", field_help(kind)[name]))
+        assert set(PRESETS) - told == set()
+
+
+def test_the_help_tells_the_defaults_of_both_kinds_of_bodies() -> None:
+    told = {
+        f.name: str(get_type_hints(ShapeOptions, include_extras=True)[f.name])
+        for f in dataclasses.fields(Shape)
+        if f.name in get_type_hints(ShapeOptions)
+    }
+    assert "(default: compact swiglu, compact encoder geglu, small relu)" in told["activation"]
+    assert "(default: compact rms, compact encoder and small layer)" in told["norm"]
+    assert "encoder" not in told["layers"]
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,21 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from threadpoolctl import threadpool_info
 
 import greffon
-from greffon.comparison import executors
+from greffon.comparison import executors, task, workers
+from greffon.comparison.fit import FIT
+from greffon.comparison.task import Task
+from greffon.core.device import DEVICE, inherited, using
 from greffon.core.errors import UserError
+from greffon.core.settings import Machine
 
 TINY = {"layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 16, "batch_size": 4}
 SETTINGS = {"seeds": 2, "epochs": 3, "jobs": 2, "batch_size": 4, "quiet": True}
@@ -86,6 +93,54 @@ def test_a_killed_worker_of_three_loses_nothing(
     assert answers(tmp_path / "out") == alone
 
 
+def test_a_worker_with_several_threads_gives_the_same(
+    body: greffon.Run, table: Path, tmp_path: Path, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its threads share one generator of random numbers."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=4, processes=False, dashboard_address=None
+    ) as cluster:
+        monkeypatch.setenv(executors.ADDRESS, cluster.scheduler_address)
+        greffon.compare([body], train=table, out=tmp_path / "out", executor="dask", **SETTINGS)
+    assert answers(tmp_path / "out") == alone
+
+
+def test_a_task_whose_workers_are_all_killed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    dask = pytest.importorskip("dask")
+    monkeypatch.setattr(executors, "execute", lambda *asked: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(workers, "available_cores", lambda: 1)
+    told: list[str] = []
+    tasks = [Task(tmp_path / name, name) for name in ("one", "other")]
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        pytest.raises(UserError, match="lost with each worker that took it"),
+    ):
+        executors.on_dask(tasks, 64, told.append)
+    assert told == [
+        "1 at a time: this machine gives greffon 1 core, fewer than --jobs 64",
+        "2 tasks on 1 Dask workers",
+    ]
+
+
+def test_a_task_limits_the_threads_of_blas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[list[int]] = []
+
+    def fit(path: Path) -> dict[str, Any]:
+        found.append([torch.get_num_threads(), *(each["num_threads"] for each in threadpool_info())])
+        return {}
+
+    monkeypatch.setattr(task, "carry_out", fit)
+    for threads in (1, 2):
+        folder = tmp_path / str(threads)
+        folder.mkdir()
+        (folder / FIT).touch()
+        task.execute(folder, threads)
+    assert [set(numbers) for numbers in found] == [{1}, {2}]
+    assert len(found[0]) >= 3  # torch, its OpenMP, and the BLAS of numpy
+
+
 def test_submitit_gives_the_same(
     body: greffon.Run, table: Path, tmp_path: Path, alone: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,3 +156,36 @@ def test_an_executor_that_is_not_here_is_refused(body: greffon.Run, table: Path,
     with pytest.raises(UserError, match="unknown executor 'dusk'; did you mean 'dask'"):
         greffon.compare([body], train=table, out=tmp_path / "out", executor="dusk")
     assert not (tmp_path / "out").exists()
+
+
+def test_every_training_computes_with_what_was_asked_for(
+    body: greffon.Run, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = "mps" if torch.cuda.is_available() else "cuda"
+    with pytest.raises(UserError, match="PyTorch finds no such device"):
+        greffon.compare([body], train=table, out=tmp_path / "absent", device=absent, **SETTINGS)
+    seen: list[tuple[str | None, int]] = []
+
+    def carried_out(tasks: Any, jobs: int | None, tell: Any) -> None:
+        asked = inherited()
+        with using(Machine(device="auto")):  # as in a worker of another machine
+            for each in tasks:
+                with suppress(UserError):
+                    task.execute(each.path, 1, asked)
+
+    def note(*asked: Any) -> None:
+        seen.append((os.environ.get(DEVICE), torch.get_num_threads()))
+        raise UserError("nothing is trained here")
+
+    monkeypatch.setattr(task, "_train", note)
+    monkeypatch.setattr(task, "carry_out", note)
+    monkeypatch.setenv(DEVICE, "auto")
+    monkeypatch.setitem(executors.EXECUTORS, "local", carried_out)
+    with using(Machine(threads=1)), pytest.raises(UserError):  # there are no probabilities to report
+        greffon.compare([body], train=table, out=tmp_path / "out", device="cpu", **SETTINGS)
+    assert set(seen) == {("cpu", 1)}
+    assert os.environ[DEVICE] == "auto"
+    with pytest.raises(UserError, match="unknown precision 'fp16'"):
+        greffon.compare([body], train=table, out=tmp_path / "out", precision="fp16", **SETTINGS)
+    with pytest.raises(UserError, match="threads is 0"):
+        greffon.compare_task([body], train=table, out=tmp_path / "out", threads=0)

@@ -62,7 +62,7 @@ def curve(tiny: TinyRuns, tmp_path_factory: pytest.TempPathFactory) -> Curve:
     make_tables(path, study, lambda told: None)
     tasks = list(make_curve(path, study))
     for each in tasks:
-        execute(each.task.path)
+        execute(each.task.path, threads=1)
     return Curve(path, study, tasks, score_curve(study, tasks), [row["label"] for row in parts["test"]])
 
 

@@ -98,7 +98,7 @@ def test_a_file_of_another_version_is_refused_with_what_to_do(tmp_path: Path, ch
         Results.read(file)
     assert str(error.value).startswith(str(file))
     assert problem in str(error.value)
-    assert "repeat `greffon compare` with the same --out" in str(error.value)
+    assert "repeat `greffon compare` with the same out" in str(error.value)
 
 
 def test_every_field_of_the_schema_has_a_docstring():

@@ -159,7 +159,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("a.txt.xz", lzma.compress(b"un\n" * 9)[:-9], ":", ["breaks off"]),
         ("a.csv", b"", ":1", ["no text"]),
         ("a.csv", b"text\n", ":1", ["no text"]),
-        ("a.csv", b"txt,label\na,b\n", ":1", ["'text'", "txt, label", "did you mean 'txt'", "--text-column names"]),
+        ("a.csv", b"txt,label\na,b\n", ":1", ["'text'", "txt, label", "did you mean 'txt'", "text_column names"]),
         ("a.csv", b"zz,label\na,b\n", ":1", ["choose from label, zz"]),
         ("a.csv", b"text,text\na,b\n", ":1", ["2 columns 'text'"]),
         ("a.csv", b'text,label\n"a\nb",c\nd\n', ":4", ["1 cell where", "header has 2"]),
@@ -208,8 +208,8 @@ def test_labelled(write: Write) -> None:
         ("a.csv", "text,label\na,x\nb, \n", ":3", "label"),
         ("a.jsonl", '{"text": "a", "label": null}\n', ":1", "empty"),
         ("a.jsonl", '{"text": "a", "label": []}\n', ":1", "not list"),
-        ("a.csv", "text,lable\na,x\n", ":1", "did you mean 'lable'? (--label-column names another)"),
-        ("a.jsonl", '{"text": "a", "lable": "x"}\n', ":1", "(--label-column names another)"),
+        ("a.csv", "text,lable\na,x\n", ":1", "did you mean 'lable'? (label_column names another)"),
+        ("a.jsonl", '{"text": "a", "lable": "x"}\n', ":1", "(label_column names another)"),
         ("a.csv", "text,label\n", ":1", "no example"),
         ("a.txt", "text\n", "", "table"),
     ],
@@ -234,9 +234,9 @@ def test_column_pairs(write: Write) -> None:
     assert list(column_pairs(path)) == [("un", "one")]
     path = write("a.jsonl", '{"fr": "un", "en": "one"}\n')
     assert list(column_pairs(path, "fr", "en")) == [("un", "one")]
-    refused(path, ":1", "'source'", "--source-column names another", read=lambda path: list(column_pairs(path)))
+    refused(path, ":1", "'source'", "source_column names another", read=lambda path: list(column_pairs(path)))
     half = write("half.csv", "source,cible\nun,one\n")
-    refused(half, ":1", "'target'", "--target-column names another", read=lambda path: list(column_pairs(path)))
+    refused(half, ":1", "'target'", "target_column names another", read=lambda path: list(column_pairs(path)))
     refused(write("a.csv", "source,target\n"), ":1", "no pair", read=lambda path: list(column_pairs(path)))
 
 

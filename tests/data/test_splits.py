@@ -57,7 +57,7 @@ def test_classes_of_two_texts_leave_a_plain_fifth_for_validation(tmp_path: Path)
     splits = load_splits(Data(train=(str(file),)))
     assert (len(splits.train), len(splits.valid)) == (29, 7)
     assert {e.label for e in splits.train} == {f"c{c}" for c in range(18)}
-    with pytest.raises(UserError, match=r"36 labelled texts are too few .* give a file with --test"):
+    with pytest.raises(UserError, match=r"36 labelled texts are too few .* give a file with test"):
         load_pool(Data(train=(str(file),), hold_out_test=True))
 
 

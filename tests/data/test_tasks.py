@@ -114,7 +114,7 @@ def test_labels_in_one_column_in_several_or_in_a_list_are_the_same(tmp_path: Pat
         ("multilabel", "a.csv", "text,a,b\none,1,0\ntwo,2,0\n", r"a\.csv:3: the column 'a' holds '2', neither 0 nor 1"),
         ("multilabel", "a.jsonl", '{"text": "x", "labels": ["a|b"]}\n', r"a\.jsonl:1: the label 'a|b' holds a '|'"),
         ("multilabel", "a.csv", "text,lables\none,a\n", "no column 'labels' .* did you mean 'lables'"),
-        ("pairs", "a.csv", "text_a,label\none,a\n", "no column 'text_b' .*--pair-columns"),
+        ("pairs", "a.csv", "text_a,label\none,a\n", "no column 'text_b' .*pair_columns"),
         ("tokens", "a.conll", "Anna B-PER\nran X-PER\n", r"a\.conll:2: the tag 'X-PER' is not IOB"),
         ("tokens", "a.conll", "Anna PER\n", r"a\.conll:1: the tag 'PER' is not IOB"),
         ("tokens", "a.conll", "Anna B-PER\nran\n", r"a\.conll:2: 'ran' is a word without a tag"),

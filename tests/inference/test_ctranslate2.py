@@ -169,7 +169,7 @@ def test_whole_numbers_translate_the_same_alone_and_in_company(run: Run, monkeyp
     alone = [greffon.translate(run, text, int8=True)[0] for text in texts()[:5]]
     assert [one.translation for one in alone] == [one.translation for one in together]
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    with pytest.raises(UserError, match="leave out --int8"):
+    with pytest.raises(UserError, match="leave out int8"):
         greffon.translate(run, "one", int8=True)
 
 

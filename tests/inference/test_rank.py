@@ -75,7 +75,7 @@ def test_a_run_for_pairs_ranks_by_its_own_probabilities(tiny: TinyRuns, tmp_path
         (pair,) = greffon.classify(run, [("le chat", one.text)])
         assert one.score == pytest.approx(pair.probabilities["same"], abs=1e-5)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    with pytest.raises(UserError, match="has several labels; choose one of other, same with --label"):
+    with pytest.raises(UserError, match="has several labels; choose one of other, same with label"):
         greffon.rank(run, "le chat", TEXTS)
     with pytest.raises(UserError, match="ranks by no label"):
         greffon.rank(tiny.causal, "le chat", TEXTS, label="same")
@@ -101,7 +101,7 @@ def test_a_run_that_reads_pairs_together_scores_them_and_refuses_too_many(
         assert one.score == pytest.approx(pair.probabilities["1"] if column == "label" else pair.score, abs=1e-5)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     monkeypatch.setattr(ranking, "MOST_READ", 4)
-    with pytest.raises(UserError, match=r"6 texts would be read anew .* give up to 4, .* --pair-reading towers"):
+    with pytest.raises(UserError, match=r"6 texts would be read anew .* give up to 4, .* pair_reading=towers"):
         greffon.rank(run, "le chat", TEXTS, label="1" if column == "label" else None)
     if column == "score":
         with pytest.raises(UserError, match="gives scores, so it ranks by no label"):

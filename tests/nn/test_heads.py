@@ -48,5 +48,7 @@ def test_a_pooler_is_a_dense_layer_an_activation_and_a_norm(activation: str, bia
 
 
 def test_a_norm_needs_a_dense_layer() -> None:
+    with pytest.raises(UserError, match="pooler_bias=False is that of a dense layer, and pooler_activation=none"):
+        Graft(pooler_bias=False)
     with pytest.raises(UserError, match="pooler_norm=True follows a dense layer"):
         Graft(pooler_norm=True)

@@ -96,7 +96,7 @@ def test_many_in_a_row_stop_at_the_last_good_checkpoint(corpus: Path, tmp_path: 
     said = str(caught.value)
     assert f"{MAX_SKIPPED_IN_A_ROW} steps in a row" in said
     assert "its last good checkpoint, step 8" in said
-    assert "lower --learning-rate" in said
+    assert "lower learning_rate" in said
     run = Run.open(tmp_path / "run")
     assert run.checkpoint_step == 8
     assert not run.finished

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from greffon.runs.params import (
     params,
     vocabulary_head_component,
 )
+from greffon.training.pretrain import make_recipe
 
 
 @pytest.mark.parametrize(
@@ -133,3 +135,18 @@ def test_heads_appear_nowhere() -> None:
 def test_bad_questions_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UserError):
         params(**({"preset": "lab", "vocab_size": 100} | wrong))
+
+
+@pytest.mark.parametrize("objective", ["causal", "masked", "contrastive"])
+@pytest.mark.parametrize("preset", [None, "lab", "compact"])
+def test_a_preset_has_what_pretraining_with_it_makes(objective: str, preset: str | None, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("un\ndeux\n")
+    recipe = make_recipe(tmp_path / "text.txt", objective=objective, preset=preset)
+    made = make_model(recipe)
+    assert params(preset=preset, objective=objective).total == sum(p.numel() for p in made.parameters())
+
+
+def test_a_contrastive_body_counts_its_own_head() -> None:
+    assert params(objective="contrastive").total == 4_329_472
+    assert params(objective="contrastive").components[-1].name.startswith("contrast head")
+    assert params(objective="contrastive", classes=2).components[-1].name == "class head"

@@ -141,7 +141,7 @@ def test_texts_that_lose_a_few_tokens_are_short_all_the_same(tmp_path: Path) -> 
     [
         ({"span_length": 31}, "does not fit into a context of 32"),
         ({"temperature": 0.0}, "choose a number above 0"),
-        ({"objective": "causal"}, "span_length belongs to --objective contrastive"),
+        ({"objective": "causal"}, "span_length belongs to objective=contrastive"),
         ({"preset": "bert-mini"}, "serves masked, not contrastive"),
     ],
 )

@@ -144,7 +144,7 @@ def test_whole_numbers_classify_nearly_the_same(
     said = json.loads(capsys.readouterr().out)
     assert said["label"] == greffon.classify(run, "Le livre est superbe")[0].label
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    with pytest.raises(UserError, match="leave out --int8"):
+    with pytest.raises(UserError, match="leave out int8"):
         greffon.classify(run, "Le livre est superbe", int8=True)
 
 
@@ -384,9 +384,9 @@ def test_impossible_wishes_are_refused(
 
 def test_too_few_texts_to_hold_any_out(body: Run, tmp_path: Path) -> None:
     (tmp_path / "two.csv").write_text("text,label\nbon,oui\nnul,non\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"2 labelled texts are too few .* give a file with --valid"):
+    with pytest.raises(UserError, match=r"2 labelled texts are too few .* give a file with valid"):
         greffon.compare([body], train=tmp_path / "two.csv", test=tmp_path / "two.csv", out=tmp_path / "no")
-    with pytest.raises(UserError, match="give a file with --test"):
+    with pytest.raises(UserError, match="give a file with test"):
         greffon.compare([body], train=tmp_path / "two.csv", out=tmp_path / "no")
 
 

@@ -145,7 +145,7 @@ def test_next_sentence_needs_documents_of_several_sentences(tmp_path: Path) -> N
         greffon.pretrain([one], valid=[flat], out=tmp_path / "b", **common)
     with pytest.raises(UserError, match="no pairs of sentences were found"):
         greffon.pretrain([flat], out=tmp_path / "c", **common)
-    with pytest.raises(UserError, match="belongs to --objective masked"):
+    with pytest.raises(UserError, match="belongs to objective=masked"):
         greffon.pretrain([flat], out=tmp_path / "d", **{**common, "objective": "causal"})
     with pytest.raises(UserError, match="mask_rate is 0"):
         greffon.pretrain([flat], out=tmp_path / "d", **{**common, "mask_rate": 0.0})
@@ -196,7 +196,7 @@ def test_a_graft_reads_cls_and_transfers_the_whole_body(
         body = sum(p.numel() for n, p in source.load_model().named_parameters() if n.startswith("body."))
         assert f"body: {body:,} parameters copied; head: new, 66" in capsys.readouterr().err
         assert greffon.evaluate(run, labelled["test"]).n == 40
-    with pytest.raises(UserError, match="choose another --pooling"):
+    with pytest.raises(UserError, match="choose another pooling"):
         greffon.finetune(causal, train=labelled["train"], out=tmp_path / "no", pooling="cls")
     adapted = greffon.finetune(
         masked, train=labelled["train"], out=tmp_path / "adapted", epochs=1, adapt=True, quiet=True

@@ -143,7 +143,7 @@ def test_a_preset_cannot_change_what_a_run_fixes(corpus: Path, tmp_path: Path) -
 
 def test_a_run_that_diverges_says_so_and_keeps_its_best(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        UserError, match=r"diverged: 10 steps in a row .* its (loss|gradient) is nan.*lower --learning-rate"
+        UserError, match=r"diverged: 10 steps in a row .* its (loss|gradient) is nan.*lower learning_rate"
     ):
         pretrain(corpus, tmp_path / "run", learning_rate=1e30, muon_learning_rate=1e30)
     assert Run.open(tmp_path / "run").load_model()

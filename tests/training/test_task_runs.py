@@ -293,7 +293,7 @@ def test_balanced_weights_are_those_of_scikit_learn(tiny: TinyRuns, folder: Path
     )
     wanted = compute_class_weight("balanced", classes=np.array(["a", "b"]), y=np.array(labels))
     assert run.recipe.class_weights == pytest.approx(wanted)
-    with pytest.raises(UserError, match="--class-weights is for classes and labels"):
+    with pytest.raises(UserError, match=r"^class_weights is for classes and labels"):
         greffon.finetune(
             tiny.causal, train=tokens(folder, "few", 10), out=folder / "no", class_weights="balanced", quiet=True
         )
@@ -358,6 +358,11 @@ def test_show_tells_the_task_and_what_its_head_reads(runs: dict[str, Run], capsy
     [
         ("tokens", {"pooling": "mean"}, "pooling=mean has no effect here: a head for spans reads every word"),
         ("regression", {"pair_reading": "cross"}, "pair_reading=cross has no effect here: it is for pairs of texts"),
+        (
+            "pairs",
+            {"pair_reading": "cross", "long_texts": "windows"},
+            "long_texts=windows has no effect with pair_reading=cross",
+        ),
     ],
 )
 def test_settings_that_a_head_ignores_are_refused(

@@ -159,7 +159,7 @@ def test_lines_come_one_by_one(server: Address) -> None:
 
 
 def test_a_port_that_cannot_be_had(server: Address) -> None:
-    with pytest.raises(UserError, match=f"port {server.port} is taken; choose another with --port"):
+    with pytest.raises(UserError, match=f"port {server.port} is taken; choose another with port"):
         listen("127.0.0.1", server.port)
     with pytest.raises(UserError, match="port is 70000"):
         listen("127.0.0.1", 70000)

@@ -17,7 +17,7 @@ COMMANDS = {
     "tokenizer": "train a subword tokenizer on text files",
     "pretrain": "pretrain a Transformer body on text files, or a translator on sentence pairs",
     "resume": "continue an interrupted run, or train a finished one for longer",
-    "finetune": "graft a class head on a pretrained body and train it on labelled texts",
+    "finetune": "graft a head on a pretrained body and train it on labelled texts",
     "compare": "compare pretrained bodies with scratch and TF-IDF, over seeds, in one report",
     "evaluate": "score a run on a file",
     "classify": "classify texts with a fine-tuned run",

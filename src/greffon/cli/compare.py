@@ -23,6 +23,7 @@ from greffon.cli.options import (
     OptionalFile,
     Runs,
     TaskName,
+    TrainingMachineOptions,
     Word,
 )
 from greffon.cli.parsing import given, parse
@@ -74,6 +75,7 @@ class Args:
     finetuning: FinetuningOptions = field(default_factory=FinetuningOptions)  # type: ignore[valid-type]
     graft: ComparisonGraftOptions = field(default_factory=ComparisonGraftOptions)  # type: ignore[valid-type]
     shape: GraftShapeOptions = field(default_factory=GraftShapeOptions)  # type: ignore[valid-type]
+    machine: TrainingMachineOptions = field(default_factory=TrainingMachineOptions)  # type: ignore[valid-type]
     training: ComparisonTrainingOptions = field(default_factory=ComparisonTrainingOptions)  # type: ignore[valid-type]
 
 

@@ -1,7 +1,7 @@
 """`greffon draw WHAT … --out F`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,6 +12,7 @@ from greffon.cli.options import (
     Column,
     Count,
     Flag,
+    MachineOptions,
     MaskedText,
     Number,
     OptionalFile,
@@ -21,7 +22,7 @@ from greffon.cli.options import (
     SomeText,
     Word,
 )
-from greffon.cli.parsing import given, parse
+from greffon.cli.parsing import given, parse, use_machine
 from greffon.core.config import Pool
 from greffon.core.errors import UserError, did_you_mean
 
@@ -65,7 +66,7 @@ class Positions:
     run: OptionalRun = None
     """Run directory (default: draw a preset)."""
     preset: Word = None
-    """Preset: compact (default), lab, small or base."""
+    """Preset: compact (default), or another one of `greffon pretrain --help`."""
     length: Number = None
     """Number of positions (default: the context)."""
     out: Out = None
@@ -99,11 +100,13 @@ class Attention:
     """Head to draw, counted from 1 (default: all)."""
     out: Out = None
     """File to write; its ending selects .png, .svg or .pdf (default: attention.png)."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def attention(words: Sequence[str]) -> None:
     """Draw attention, and print a table of the heads."""
     args = parse(Attention, "draw attention", words)
+    use_machine(args)
 
     from greffon.inference.attention import attention as look
     from greffon.plots.attention import habits_table, weights_figure
@@ -155,15 +158,17 @@ class Extrapolation:
     """Column with the text, in files that have columns."""
     out: Out = None
     """File to write; its ending selects .png, .svg or .pdf (default: extrapolation.png)."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def extrapolation(words: Sequence[str]) -> None:
     """Draw the loss by position."""
     args = parse(Extrapolation, "draw extrapolation", words)
+    use_machine(args)
 
     from greffon.plots.extrapolation import extrapolation_figure
 
-    _write(args.out, "extrapolation", lambda: extrapolation_figure(args.runs, **given(args, "runs", "out")))
+    _write(args.out, "extrapolation", lambda: extrapolation_figure(args.runs, **given(args, "runs", "out", "machine")))
 
 
 @dataclass(frozen=True)
@@ -203,11 +208,13 @@ class Embeddings:
     """Column with the label."""
     out: Out = None
     """File to write; its ending selects .png, .svg or .pdf (default: embeddings.png)."""
+    machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
 def embeddings(words: Sequence[str]) -> None:
     """Draw texts on a plane."""
     args = parse(Embeddings, "draw embeddings", words)
+    use_machine(args)
     file = args.file
     if file is None:
         raise UserError("no texts; name a file of labelled ones with --file")

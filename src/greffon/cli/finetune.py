@@ -22,7 +22,7 @@ from greffon.cli.parsing import given, parse
 
 @dataclass(frozen=True)
 class Args:
-    """Graft a class head on a pretrained body and train it on labelled texts."""
+    """Graft a head on a pretrained body and train it on labelled texts."""
 
     run: Run
     """Pretrained run."""

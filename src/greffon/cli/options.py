@@ -63,7 +63,7 @@ def options(
         one = get_args(hint)[0] if get_origin(hint) is tuple else hint
         metavar = f.metadata.get("metavar") or _METAVARS.get(one) or "|".join(get_args(one))
         if kind not in BY_PRESET and f.default not in (None, ()):
-            about += f" (default: {f.default})"
+            about += f" (default: {' '.join(f.default) if isinstance(f.default, tuple) else f.default})"
         if presets and f.name != "seed":
             about += _preset_defaults(f.name, presets)
         shown = tyro.conf.arg(metavar=metavar + "…" * (one is not hint), help=about, help_behavior_hint="")
@@ -88,7 +88,8 @@ def _preset_defaults(name: str, presets: Mapping[str, Mapping[str, Any]]) -> str
 
 _BY_PRESET = " By default, these settings are the preset's."
 _COMPACT, _SMALL = compact(), small()
-_SHAPES = {"compact": vars(_COMPACT.shape), "small": vars(_SMALL.shape)}
+_BOTH_WAYS = vars(_COMPACT.shape_for("masked")).items() - vars(_COMPACT.shape).items()
+_SHAPES = {"compact": vars(_COMPACT.shape), "compact encoder": dict(_BOTH_WAYS), "small": vars(_SMALL.shape)}
 _TRAININGS = {
     "compact": {name: value for name, value in vars(_COMPACT.training).items() if name not in PAIR_SETTINGS},
     "small": {name: value for name, value in vars(_SMALL.training).items() if name != "batch_size"},
@@ -151,6 +152,7 @@ Checkpoint = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…", help_behavior_hint="")]
 Texts = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
 Prompt = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")]
+Query = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="QUERY")]
 MaskedText = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TEXT")]
 PossibleFile = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FILE]", help_behavior_hint="")]
 OptionalRun = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]", help_behavior_hint="")]

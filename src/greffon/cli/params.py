@@ -15,14 +15,15 @@ class Args:
     run: OptionalRun = None
     """Run directory (default: count the preset)."""
     preset: Word = None
-    """Preset: compact (default), lab, bert-mini or gpt2-mini; for translation small, base or marian-small."""
+    """Preset: auto (default, the shape that suits the objective), compact, lab; masked also bert-mini, bert,
+    distilbert, modernbert; causal also gpt2-mini, gpt2, llama; for translation small (default), base, marian-small,
+    marian."""
     vocab_size: Number = None
     """Vocabulary size (default: the preset's)."""
     classes: Number = None
     """Count a classifier with N classes instead of a language model."""
     objective: Word = None
-    """Objective: causal, masked, contrastive or seq2seq; some presets have a shape for each direction of reading
-    (default: the first one that the preset serves)."""
+    """Objective: causal, masked, contrastive or seq2seq (default: the first one that the preset serves)."""
     json: Flag = False
     """Print JSON."""
     shape: ShapeOptions = field(default_factory=ShapeOptions)  # type: ignore[valid-type]

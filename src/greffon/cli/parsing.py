@@ -17,10 +17,10 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import tyro
 
-from greffon.cli.options import without_none
+from greffon.cli.options import field_help, without_none
 from greffon.core.config import read_value, unknown_setting
 from greffon.core.errors import UserError, did_you_mean, option
-from greffon.core.synonyms import our_name
+from greffon.core.synonyms import OUR_COMMANDS, our_name
 
 Args = TypeVar("Args")
 
@@ -141,12 +141,29 @@ def _help(kind: type, command: str) -> None:
     """Print the help page of a command, and exit."""
     width, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), os.environ.get("COLUMNS", "100")
     marks = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.HelptextFromCommentsOff)
-    about = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n{_ABOUT_CONFIG}"
+    about = f"{_flowing(inspect.cleandoc(kind.__doc__ or ''))}\n\n{_ABOUT_CONFIG}"
     try:
-        tyro.cli(kind, prog=f"greffon {command}", description=about, args=["--help"], config=marks)
+        tyro.cli(_with_flowing_help(kind), prog=f"greffon {command}", description=about, args=["--help"], config=marks)
     finally:
         if width is None:
             del os.environ["COLUMNS"]
+
+
+def _flowing(text: str) -> str:
+    """Join the lines of each paragraph: where they end is for the reader's terminal to say, not for the source."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _with_flowing_help(kind: type) -> type:
+    """Return the dataclass with the docstrings of its fields on one line each, in which tyro would keep the breaks."""
+    told, hints = field_help(kind), get_type_hints(kind, include_extras=True)
+    made: list[tuple[str, Any, Any]] = []
+    for f in dataclasses.fields(kind):
+        hint = hints[f.name]
+        if f.name in told:
+            hint = Annotated[hint, tyro.conf.arg(help=told[f.name])]
+        made.append((f.name, hint, dataclasses.field(default=f.default, default_factory=f.default_factory)))
+    return dataclasses.make_dataclass(kind.__name__, made, frozen=True, kw_only=True)
 
 
 def _refused(kind: type) -> dict[str, str]:
@@ -185,13 +202,13 @@ def _read_words(known: Mapping[str, _Argument], refused: Mapping[str, str], word
         if not equals:
             del rest[: len(taken)]
         values[argument.name] = _values(argument, taken)
-    return values | _read_places([argument for argument in known.values() if argument.positional], loose)
+    return values | _read_positionals([argument for argument in known.values() if argument.positional], loose)
 
 
-def _read_places(places: list[_Argument], words: list[str]) -> dict[str, Any]:
+def _read_positionals(positionals: list[_Argument], words: list[str]) -> dict[str, Any]:
     """Give each positional argument its word, and to the last one, where it takes many, all that remain."""
     values: dict[str, Any] = {}
-    for argument in places:
+    for argument in positionals:
         taken = words if argument.many else words[:1]
         words = words[len(taken) :]
         if taken:
@@ -218,11 +235,16 @@ def _look_up(written: str, known: Mapping[str, _Argument], refused: Mapping[str,
     found = known.get(name)
     if written.startswith("--") and found is not None and not found.positional:
         return found, True
+    if written.startswith("--") and found is not None:
+        order = " ".join(argument.label for argument in known.values() if argument.positional)
+        raise _WordError(f"{written} is no option: {found.label} stands without one, in the order {order}")
     off = known.get(name.removeprefix("no_"))
     if written.startswith("--no") and off is not None and off.flag:  # where a TOML file has turned it on
         return off, False
     if name in refused:
         raise UserError(f"{option(name)} {refused[name]}")
+    if name in OUR_COMMANDS:
+        raise _WordError(f"unknown option {written}: it is a command here, {OUR_COMMANDS[name]}")
     names = [argument.name for argument in known.values() if not argument.positional]
     ours = our_name(name.lstrip("_"), list(known))
     if ours is not None:

@@ -57,8 +57,8 @@ def main(words: Sequence[str]) -> None:
 
     settings = given(args, "texts", "out", "dry_run", "force", "launch")
     if args.dry_run:
-        if launch := given(args.launch):
-            unused = setting(next(iter(launch)))
+        if idle := given(args.launch) | {name: True for name in ("force",) if args.force}:
+            unused = setting(next(iter(idle)))
             raise UserError(f"--dry-run measures one process and writes nothing; leave out {unused}")
         say_out(cost_line(estimate(args.texts, **settings)))
         return

@@ -7,8 +7,9 @@ from typing import Annotated
 import tyro
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, File, Flag, MachineOptions, Prompt, Run, Word
+from greffon.cli.options import Column, Count, File, Flag, MachineOptions, Query, Run, Word
 from greffon.cli.parsing import parse, use_machine
+from greffon.cli.texts import check_column
 from greffon.core.config import Pool
 
 
@@ -18,7 +19,7 @@ class Args:
 
     run: Run
     """Any run but a translator; one that was fine-tuned on pairs ranks as it has learned to."""
-    query: Prompt
+    query: Query
     """Text to search for."""
     file: File
     """File of texts: .txt (one per line, or blocks separated by blank lines), .csv, .tsv, .jsonl or .parquet."""
@@ -45,6 +46,7 @@ def main(words: Sequence[str]) -> None:
     from greffon.data.corpora import texts_of
     from greffon.inference.rank import rank
 
+    check_column(args)
     texts = texts_of(args.file, args.text_column)
     found = rank(args.run, args.query, texts, top_k=args.top_k, pooling=args.pooling, label=args.label)
     for one in found:

@@ -46,11 +46,14 @@ from greffon.comparison.study import Plan, Question, Study, make_study
 from greffon.comparison.text_table import TextTable
 from greffon.comparison.tuning import classical_tuning, strengths
 from greffon.comparison.tuning import tune as search
-from greffon.core.config import Data, ExecutorName, Task
+from greffon.core.config import ExecutorName, Graft, Shape, Training
+from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
-from greffon.core.errors import UserError, did_you_mean, out_of_range
+from greffon.core.device import using
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.core.locks import empty_directory, own_directory
+from greffon.core.settings import Labels, Machine, part, takes
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits
@@ -65,6 +68,7 @@ class Comparison:
     """The directory of a finished comparison, and its results."""
 
     path: Path
+    """Directory of the comparison."""
     results: Results
 
     @classmethod
@@ -93,13 +97,12 @@ class Comparison:
         return self.path / "train_sizes.png"
 
 
+@takes(Labels, Machine, Graft, Shape, Training)
 def compare(
     runs: Sequence[str | Path | Run],
     *,
     train: str | Path,
     out: str | Path,
-    valid: str | Path | None = None,
-    test: str | Path | None = None,
     seeds: int = 3,
     epochs: int = 15,
     train_sizes: Sequence[int] = (),
@@ -108,11 +111,6 @@ def compare(
     executor: ExecutorName = "local",
     adapt: bool = False,
     gradual_unfreezing: bool = False,
-    text_column: str = "text",
-    label_column: str | None = None,
-    task: Task | None = None,
-    pair_columns: Sequence[str] = (),
-    label_separator: str = Data().label_separator,
     force: bool = False,
     quiet: bool = False,
     **settings: Any,
@@ -122,7 +120,7 @@ def compare(
     Epochs are chosen on validation, never on test. `train_sizes` adds the label curve: every arm with so many labels,
     over `seeds` draws of them. `tune` first searches for the settings of every arm on validation, with the same number
     of trials for each. `jobs` trainings run side by side: on this machine, or by the
-    `executor` dask or slurm on others.
+    `executor` dask or slurm on others; each computes with `device` and `precision`, and with `threads` at most.
 
     The task is guessed from the training file, as by `finetune`, unless `task` names it. For another one than classes
     this is `compare_task`, and the result a `TaskComparison`.
@@ -134,11 +132,10 @@ def compare(
         raise UserError(f"unknown executor {executor!r}{did_you_mean(executor, EXECUTORS)}")
     carry_out = EXECUTORS[executor]
     opened = [Run.open(run) for run in runs]
-    columns = (text_column, label_column)
-    data = labelled_data(
-        train, valid, test, *columns, task, tuple(pair_columns) or Data().pair_columns, label_separator
-    )
-    if task is None:
+    asked = {name: value for name, value in settings.items() if value is not None}
+    labels, settings = part(Labels(), asked)
+    data = labelled_data(train, **vars(labels))
+    if labels.task is None:
         tell(guessed(data))
     if data.task != "classes":
         return compare_task(
@@ -150,24 +147,19 @@ def compare(
             executor=executor,
             force=force,
             quiet=quiet,
-            valid=valid,
-            test=test,
-            text_column=text_column,
-            label_column=label_column,
-            task="regression" if data.scored else data.task,
-            pair_columns=data.pair_columns,
-            label_separator=label_separator,
             epochs=epochs,
             adapt=adapt,
             gradual_unfreezing=gradual_unfreezing,
             train_sizes=train_sizes,
             tune=tune,
-            **settings,
+            **{**asked, "task": "regression" if data.scored else data.task},
         )
+    refuse_idle(LABEL_RULES, asked, {"task": data.task})
+    machine, settings = part(Machine(), settings)
     plan = Plan(seeds, epochs, tuple(train_sizes), adapt, gradual_unfreezing, settings, tune)
-    study = make_study(opened, replace(data, hold_out_test=test is None), plan, tell)
+    study = make_study(opened, replace(data, hold_out_test=labels.test is None), plan, tell)
     path = Path(out)
-    with own_directory(path, "comparison.json"):
+    with using(machine), own_directory(path, "comparison.json"):
         write_question(path, Question.of(study), force)
         arms = list(make_arms(path, study))
         make_tables(path, study, tell)
@@ -188,12 +180,14 @@ def write_question(path: Path, question: Question, force: bool) -> None:
     if file.is_file() and read_json(file) == json.loads(json.dumps(asked)):
         return
     if file.is_file() and not force:
-        raise UserError(f"{path} holds another comparison; choose another --out, or add --force to replace it")
+        raise UserError(
+            f"{path} holds another comparison; choose another {setting('out')}, or add {setting('force')} to replace it"
+        )
     empty_directory(path)
     try:
         write_json(file, asked)
     except OSError as problem:
-        raise UserError(f"cannot write {path}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {path}: {problem.strerror}; choose another {setting('out')}") from None
 
 
 def write_outputs(made: Comparison) -> None:

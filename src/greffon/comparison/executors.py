@@ -8,12 +8,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from greffon.comparison.task import Task, execute
-from greffon.comparison.workers import execute_all
-from greffon.core.errors import UserError
-from greffon.core.machine import available_cores
+from greffon.comparison.workers import execute_all, shared_out
+from greffon.core.device import inherited
+from greffon.core.errors import UserError, setting
 from greffon.training.trainer import Interrupted
 
 Executor = Callable[[Sequence[Task], int | None, Callable[[str], None]], None]
@@ -26,36 +24,40 @@ HOURS = "GREFFON_SLURM_HOURS"
 """Environment variable with the time limit of a Slurm job; what it does not finish goes on with the same command."""
 
 
-def execute_alone(path: str, threads: int) -> None:
-    """Carry out one task with so many threads: by how many it is computed decides the last digits."""
-    torch.set_num_threads(threads)
-    execute(path)
-
-
 def on_dask(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None]) -> None:
     """Carry out the unfinished tasks on the cluster of DASK_SCHEDULER_ADDRESS, or on one of this machine."""
     try:
-        from distributed import Client, LocalCluster, as_completed
+        from distributed import Client, KilledWorker, LocalCluster, as_completed
     except ImportError:
-        raise UserError("--executor dask needs Dask; install it with `pip install 'greffon[dask]'`") from None
-    waiting, threads, count = _shared_out(tasks, jobs)
+        raise UserError(
+            f"{setting('executor', 'dask')} needs Dask; install it with `pip install 'greffon[dask]'`"
+        ) from None
+    waiting = [task for task in tasks if not task.finished]
     if not waiting:
         return
     address = os.environ.get(ADDRESS)
+    count, threads = shared_out(tasks, jobs, None if address else tell)
     cluster: Any = address or LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=count, threads_per_worker=1, dashboard_address=None
+        n_workers=min(count, len(waiting)), threads_per_worker=1, dashboard_address=None
     )
     try:
         with Client(cluster) as client:  # type: ignore[no-untyped-call]
             tell(f"{len(waiting)} tasks on {len(client.scheduler_info()['workers'])} Dask workers")
             futures = {
-                client.submit(execute_alone, str(task.path.absolute()), threads, pure=False, retries=RETRIES): task
+                client.submit(
+                    execute, str(task.path.absolute()), threads, inherited(), pure=False, retries=RETRIES
+                ): task
                 for task in waiting
             }
             ended = as_completed(futures)  # type: ignore[no-untyped-call]
             for done, future in enumerate(ended, start=1):
                 future.result()
                 tell(f"{futures[future].name}: {futures[future].outcome} · {done}/{len(waiting)}")
+    except KilledWorker:
+        raise UserError(
+            "a training was lost with each worker that took it, most likely for want of memory; give the workers more, "
+            "and repeat the command: finished trainings are kept, begun ones go on"
+        ) from None
     except KeyboardInterrupt:
         raise Interrupted("the same command; finished trainings are kept") from None
     finally:
@@ -68,14 +70,17 @@ def on_slurm(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None
     try:
         import submitit
     except ImportError:
-        raise UserError("--executor slurm needs submitit; install it with `pip install 'greffon[slurm]'`") from None
-    waiting, threads, count = _shared_out(tasks, jobs)
+        raise UserError(
+            f"{setting('executor', 'slurm')} needs submitit; install it with `pip install 'greffon[slurm]'`"
+        ) from None
+    waiting = [task for task in tasks if not task.finished]
+    count, threads = shared_out(tasks, jobs)
     if not waiting:
         return
     try:
         pool = submitit.AutoExecutor(folder=waiting[0].path.parent / ".slurm" / "%j", cluster=cluster)
     except RuntimeError:
-        raise UserError("there is no Slurm here (no srun); leave out --executor slurm") from None
+        raise UserError(f"there is no Slurm here (no srun); leave out {setting('executor', 'slurm')}") from None
     pool.update_parameters(
         timeout_min=round(60 * float(os.environ.get(HOURS, "8"))),
         cpus_per_task=threads,
@@ -84,7 +89,7 @@ def on_slurm(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None
     )
     tell(f"{len(waiting)} tasks as Slurm jobs, {count} at a time")
     with pool.batch():
-        sent = [pool.submit(execute_alone, str(task.path.absolute()), threads) for task in waiting]
+        sent = [pool.submit(execute, str(task.path.absolute()), threads, inherited()) for task in waiting]
     try:
         for done, (task, job) in enumerate(zip(waiting, sent, strict=True), start=1):
             try:
@@ -99,13 +104,6 @@ def on_slurm(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None
         for job in sent:
             job.cancel()
         raise Interrupted("the same command; finished trainings are kept") from None
-
-
-def _shared_out(tasks: Sequence[Task], jobs: int | None) -> tuple[list[Task], int, int]:
-    """Return the unfinished tasks, the threads of each, and how many are carried out at a time, as in one process."""
-    cores = available_cores()
-    count = max(1, min(jobs or cores, len(tasks)))
-    return [task for task in tasks if not task.finished], max(1, min(cores // count, torch.get_num_threads())), count
 
 
 EXECUTORS: dict[str, Executor] = {"local": execute_all, "dask": on_dask, "slurm": on_slurm}

@@ -28,12 +28,14 @@ from greffon.comparison.task_baselines import Fit, check_baseline, fit_baseline
 from greffon.comparison.task_report import report
 from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults, TaskScore, verdict
 from greffon.core.config import Data, ExecutorName, Recipe, from_dict
+from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
+from greffon.core.device import using
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.files import read_json, sha256, write_atomically, write_json
 from greffon.core.json_results import to_json
 from greffon.core.locks import empty_directory, own_directory
-from greffon.core.settings import Finetuning, Labels, part
+from greffon.core.settings import Finetuning, Labels, Machine, part
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits, load_splits
@@ -49,6 +51,7 @@ class TaskComparison:
     """The directory of a finished comparison, and its results."""
 
     path: Path
+    """Directory of the comparison."""
     results: TaskResults
 
     @classmethod
@@ -139,8 +142,9 @@ def compare_task(
 ) -> TaskComparison:
     """Train each body, pretrained and from scratch, over seeds, beside the classical baseline of the task.
 
-    `settings` are those of `greffon.finetune`. Epochs and strengths are chosen on validation, never on test. `jobs`
-    trainings run side by side: on this machine, or by the `executor` dask or slurm on others.
+    `settings` are those of `greffon.finetune`, `device`, `precision` and `threads` included. Epochs and strengths are
+    chosen on validation, never on test. `jobs` trainings run side by side: on this machine, or by the `executor` dask
+    or slurm on others.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
     for name, count in (("seeds", seeds), ("jobs", jobs)):
@@ -148,6 +152,7 @@ def compare_task(
             raise out_of_range(name, count, "choose 1 or more")
     if executor not in EXECUTORS:
         raise UserError(f"unknown executor {executor!r}{did_you_mean(executor, EXECUTORS)}")
+    machine, settings = part(Machine(), settings)
     study = _study([Run.open(run) for run in runs], train, settings)
     study.check(tell)
     recipes = {name: study.recipe(source, 0, scratch=True) for name, source in study.sources.items()}
@@ -155,7 +160,7 @@ def compare_task(
     scratch_of = scratches(recipes)
     owners = {own: next(name for name in scratch_of if scratch_of[name] == own) for own in scratch_of.values()}
     path = Path(out)
-    with own_directory(path, "comparison.json"):
+    with using(machine), own_directory(path, "comparison.json"):
         _note_question(path, study.question, force)
         trained: dict[str, list[Run]] = {}
         pieces: list[Piece] = []
@@ -179,9 +184,10 @@ def _study(runs: Sequence[Run], train: str | Path, settings: Mapping[str, Any]) 
     for name in ("train_sizes", "tune"):
         if given.pop(name, None):
             raise UserError(f"{setting(name)} is for comparisons of classes; leave it out")
-    labels, given = part(Labels(), given)
+    asked, (labels, given) = given, part(Labels(), given)
     tuning, given = part(Finetuning(), given)
     data = replace(labelled_data(train, **vars(labels)), hold_out_test=labels.test is None)
+    refuse_idle(LABEL_RULES, asked, {"task": data.task})
     return _Study(name_sources(runs), data, load_splits(data), tuning, given)
 
 
@@ -196,7 +202,9 @@ def _note_question(path: Path, asked: Mapping[str, Any], force: bool) -> None:
     if file.is_file() and read_json(file) == asked:
         return
     if file.is_file() and not force:
-        raise UserError(f"{path} holds another comparison; choose another --out, or add --force to replace it")
+        raise UserError(
+            f"{path} holds another comparison; choose another {setting('out')}, or add {setting('force')} to replace it"
+        )
     empty_directory(path)
     write_json(file, asked)
 

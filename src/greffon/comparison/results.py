@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from greffon.core.config import from_dict
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import read_json
 from greffon.data.lint import Finding
 from greffon.inference.calibration import ReliabilityBin
@@ -330,8 +330,8 @@ class Results:
             return cls.from_json(content, str(path))
         except UserError as problem:
             raise UserError(
-                f"{problem}; another version of greffon wrote this file: repeat `greffon compare` with the same --out, "
-                "and it is written anew"
+                f"{problem}; another version of greffon wrote this file: repeat `greffon compare` with the same "
+                f"{setting('out')}, and it is written anew"
             ) from None
 
     def difference(self, a: str, b: str) -> Difference | None:

@@ -51,7 +51,7 @@ class Plan:
                 f"{setting('average_checkpoints')} needs validation texts, which {curve} does without; leave it out"
             )
         if self.settings.get("evaluate_every"):
-            raise UserError("compare scores once an epoch; leave out --evaluate-every")
+            raise UserError(f"compare scores once an epoch; leave out {setting('evaluate_every')}")
         if self.settings.get("seed") is not None:
             raise UserError(
                 f"compare trains with several seeds; leave out {setting('seed')}, and give {setting('seeds')}"

@@ -1,15 +1,23 @@
 """A task of a comparison: one training or fit, in a directory that says all that it needs.
 
 Any process that sees the directory and the files that it names can carry it out. What it ends with is
-`probabilities.json`; an interrupted training goes on when its task is carried out again.
+`probabilities.json`; an interrupted training goes on when its task is carried out again. The same number of threads
+gives the same answer bit for bit.
 """
 
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from threadpoolctl import threadpool_limits
+
 from greffon.comparison.ensemble import Probabilities
 from greffon.comparison.fit import FIT, FITTED, Fitted, carry_out
+from greffon.core.device import inheriting
 from greffon.core.files import read_json, write_json
 from greffon.data.splits import load_pool, load_splits
 from greffon.inference.classify import outputs
@@ -20,6 +28,9 @@ from greffon.training.trainer import train
 
 PROBABILITIES = "probabilities.json"
 """File with what was said of the validation and test texts, for a class its probability; written last: the end."""
+
+_ALONE = threading.Lock()
+"""Held by the task that this process carries out: dropout draws from the generator of the whole process."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +64,33 @@ class Task:
         return f"{how} {scores[metric]:{form}}{test}"
 
 
-def execute(path: str | Path) -> None:
-    """Carry out the task in a directory, or go on with it; what is finished is left as it is."""
+def execute(path: str | Path, threads: int, machine: Mapping[str, str] | None = None) -> None:
+    """Carry out the task in a directory, or go on with it, with so many threads; what is finished is left as it is.
+
+    `machine` is what was asked for in another process (`greffon.core.device.inherited`).
+    A process carries out one task at a time: where threads of it ask for several, each waits for its turn.
+    """
     path = Path(path)
-    if (path / PROBABILITIES).is_file():
-        return
-    made = carry_out(path) if (path / FIT).is_file() else _train(Run.open(path))
-    write_json(path / PROBABILITIES, made)
+    with _ALONE:
+        if (path / PROBABILITIES).is_file():
+            return
+        with inheriting(machine or {}), limited(threads):
+            made = carry_out(path) if (path / FIT).is_file() else _train(Run.open(path))
+        write_json(path / PROBABILITIES, made)
+
+
+@contextmanager
+def limited(threads: int) -> Iterator[None]:
+    """Compute with so many threads, in torch and in BLAS: their number decides the last digits."""
+    import sklearn.linear_model  # noqa: F401 - only libraries that are loaded can be limited
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _train(run: Run) -> dict[str, Any]:

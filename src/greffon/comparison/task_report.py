@@ -103,7 +103,8 @@ def _reliability(results: TaskResults) -> Html:
 
 def _data(results: TaskResults) -> Html:
     counts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in results.data.items())
-    return section("The data", tag("p", counts), tag("p", f"{shown(TFIDF)}: {results.baseline['name']}"))
+    baseline = [tag("p", f"{shown(TFIDF)}: {results.baseline['name']}")] if results.baseline else []
+    return section("The data", tag("p", counts), *baseline)
 
 
 def _settings(results: TaskResults) -> Html:

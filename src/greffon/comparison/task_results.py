@@ -68,9 +68,13 @@ class TaskDifference:
     """Difference of the first measure between two arms on the same texts."""
 
     a: str
+    """Name of the first arm."""
     b: str
+    """Name of the second arm, which is subtracted."""
     mean: float
+    """Measure of the first arm minus that of the second, as a mean over the seeds."""
     interval: tuple[float, float]
+    """95 % bootstrap interval of the difference, over texts."""
     p: float
     """Two-sided p of a paired permutation test over the texts."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from greffon.core.config import Recipe
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import write_atomically
 from greffon.inference.embed import POOLS, pooled_states
 from greffon.runs.run import Run
@@ -59,7 +59,7 @@ def write_table(file: Path, texts: Sequence[str], rows: Any) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, content.getvalue())
     except OSError as problem:
-        raise UserError(f"{file}: cannot be written ({problem.strerror}); choose another --out") from None
+        raise UserError(f"{file}: cannot be written ({problem.strerror}); choose another {setting('out')}") from None
 
 
 def write_vectors(file: Path, run: Run, texts: Sequence[str], recipe: Recipe) -> None:

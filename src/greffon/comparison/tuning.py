@@ -16,7 +16,7 @@ from greffon.comparison.baselines import Baseline
 from greffon.comparison.results import Tuning
 from greffon.comparison.study import Study
 from greffon.comparison.task import Task
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.runs.run import Run
 
 TRIALS = 12
@@ -58,7 +58,7 @@ def _search() -> Any:
     try:
         import optuna
     except ModuleNotFoundError as error:
-        raise UserError("--tune needs Optuna; install it with: pip install 'greffon[tune]'") from error
+        raise UserError(f"{setting('tune')} needs Optuna; install it with: pip install 'greffon[tune]'") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0, n_startup_trials=5))
 

@@ -13,7 +13,7 @@ from multiprocessing import active_children, get_context, parent_process
 import torch
 
 from greffon.comparison.task import Task, execute
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.machine import available_cores
 from greffon.training.trainer import Interrupted
 
@@ -24,9 +24,8 @@ class _Worker:
     busy = stopped = False
 
     @classmethod
-    def prepare(cls, threads: int) -> None:
+    def prepare(cls) -> None:
         """Set up the process."""
-        torch.set_num_threads(threads)
         threading.Thread(target=cls.end_with_parent, daemon=True).start()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, cls.stop)
@@ -47,13 +46,13 @@ class _Worker:
             raise KeyboardInterrupt
 
 
-def carry_out(path: str) -> bool:
-    """Carry out one task; return False if it was interrupted. Runs in a worker process."""
+def carry_out(path: str, threads: int) -> bool:
+    """Carry out one task with so many threads; return False if it was interrupted. Runs in a worker process."""
     if _Worker.stopped:
         return False
     _Worker.busy = True
     try:
-        execute(path)
+        execute(path, threads)
     except KeyboardInterrupt:
         _Worker.stopped = True
         return False
@@ -99,6 +98,22 @@ def _signals_ignored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def shared_out(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None] | None = None) -> tuple[int, int]:
+    """Return how many tasks are carried out at a time, and the threads of each.
+
+    By all tasks, not by those left: one that is resumed must have the threads that it began with. With `tell`, it is
+    this machine that carries them out: no more of them than it has cores.
+    """
+    cores = available_cores()
+    count = max(1, min(jobs or cores, len(tasks)))
+    if tell and count > cores:
+        tell(
+            f"{cores} at a time: this machine gives greffon {cores} core{'s' * (cores != 1)}, fewer than --jobs {jobs}"
+        )
+        count = cores
+    return count, max(1, min(cores // count, torch.get_num_threads()))
+
+
 def execute_all(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], None]) -> None:
     """Carry out the tasks that are not finished, `jobs` of them at a time (default: one for each core)."""
     waiting = [task for task in tasks if not task.finished]
@@ -106,23 +121,16 @@ def execute_all(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], N
         tell(f"{len(tasks) - len(waiting)} of {len(tasks)} trainings are finished already")
     if not waiting:
         return
-    cores = available_cores()
-    if jobs is not None and jobs > cores:
-        tell(
-            f"{cores} at a time: this machine gives greffon {cores} core{'s' * (cores != 1)}, fewer than --jobs {jobs}"
-        )
-    jobs = max(1, min(jobs or cores, cores, len(tasks)))
-    # By all tasks, not by those left: one that is resumed must have the threads that it began with.
-    threads = max(1, min(cores // jobs, torch.get_num_threads()))
+    jobs, threads = shared_out(tasks, jobs, tell)
     jobs = min(jobs, len(waiting))
     tell(
         f"{len(waiting)} training{'s' * (len(waiting) != 1)}, {jobs} at a time; "
         "how long it takes is told after the first"
     )
     context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.prepare, initargs=(threads,)) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_Worker.prepare) as pool:
         try:
-            _execute_in(pool, waiting, tell)
+            _execute_in(pool, waiting, threads, tell)
         except KeyboardInterrupt as problem:
             tell("stopping: what runs is being saved")
             with _signals_ignored():  # a second signal would leave the workers alone, and the end waiting for them
@@ -134,19 +142,19 @@ def execute_all(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], N
         except BrokenProcessPool:
             pool.shutdown(cancel_futures=True)
             raise UserError(
-                "a training was killed from outside, most likely for want of memory; give fewer --jobs, and repeat "
-                "the command: finished trainings are kept, begun ones go on"
+                "a training was killed from outside, most likely for want of memory; "
+                f"give fewer {setting('jobs')}, and repeat the command: finished trainings are kept, begun ones go on"
             ) from None
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _execute_in(pool: ProcessPoolExecutor, waiting: Sequence[Task], tell: Callable[[str], None]) -> None:
+def _execute_in(pool: ProcessPoolExecutor, waiting: Sequence[Task], threads: int, tell: Callable[[str], None]) -> None:
     """Carry out tasks in the processes of a pool, and tell the outcome and the time left after each."""
     started = time.monotonic()
     with _signals_deferred():
-        futures = {pool.submit(carry_out, str(task.path)): task for task in waiting}
+        futures = {pool.submit(carry_out, str(task.path), threads): task for task in waiting}
     for done, future in enumerate(as_completed(futures), start=1):
         task = futures[future]
         if not future.result():

@@ -431,11 +431,12 @@ class Graft:
             raise out_of_range(
                 "adversarial_epsilon", self.adversarial_epsilon, "choose 0 for none, or a number like 0.1"
             )
-        if self.pooler_activation == "none" and self.pooler_norm:
-            raise UserError(
-                f"{setting('pooler_norm', True)} follows a dense layer, and {setting('pooler_activation', 'none')} has "
-                "none; choose identity"
-            )
+        for name, value, what in (("pooler_norm", True, "follows"), ("pooler_bias", False, "is that of")):
+            if self.pooler_activation == "none" and getattr(self, name) == value:
+                raise UserError(
+                    f"{setting(name, value)} {what} a dense layer, and {setting('pooler_activation', 'none')} has "
+                    "none; choose identity"
+                )
 
 
 @dataclass(frozen=True)
@@ -473,7 +474,9 @@ class Recipe:
     """Everything that defines one run."""
 
     objective: Objective
+    """What is trained: a pretraining objective, or classify for any head that was grafted."""
     preset: str
+    """Name of the preset that the recipe began with."""
     shape: Shape
     training: Training
     data: Data

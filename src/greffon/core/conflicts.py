@@ -38,6 +38,16 @@ def beside(name: str, value: object, why: str) -> Callable[[Values], str | None]
     return lambda values: f"with {other}: {why}; give one of them" if values.get(name) == value else None
 
 
+def unless(name: str, wanted: object, why: str) -> Callable[[Values], str | None]:
+    """Make the reason of settings that have an effect only where another one has a value."""
+
+    def reason(values: Values) -> str | None:
+        found = values.get(name)
+        return None if found == wanted else f"with {setting(name, found)}: {why}; give one of them"
+
+    return reason
+
+
 def refuse_idle(rules: Iterable[Idle], given: Values, values: Values | None = None) -> None:
     """Refuse a setting that was given and has no effect; `values` are those of settings that were left out.
 
@@ -49,7 +59,8 @@ def refuse_idle(rules: Iterable[Idle], given: Values, values: Values | None = No
     for rule in rules:
         for name in rule.names:
             value = given.get(name)
-            if not value and not (value is False and name in _ON_BY_DEFAULT):  # what switches itself off asks nothing
+            off = not value or value == "none"  # what switches itself off asks nothing
+            if off and not (value is False and name in _ON_BY_DEFAULT):
                 continue
             reason = rule.reason(together)
             if reason is not None:
@@ -81,7 +92,11 @@ def _muon_of_a_frozen_body(values: Values) -> str | None:
 
 
 def _outside_translation(values: Values) -> str | None:
-    return None if values.get("objective") == "seq2seq" else "here: it is for translation (--objective seq2seq)"
+    return (
+        None
+        if values.get("objective") == "seq2seq"
+        else f"here: it is for translation ({setting('objective', 'seq2seq')})"
+    )
 
 
 _UNFREEZING = ("layer_decay", "gradual_unfreezing", "unfreeze_every")
@@ -96,18 +111,36 @@ TRAINING_RULES = (
 )
 """Rules of every training."""
 
+_OF_LLAMA3 = ("rope_low_freq_factor", "rope_high_freq_factor", "rope_original_context")
+_ROPE = ("rope_theta", "local_rope_theta", "partial_rotary_factor", "rope_scaling", "rope_factor", *_OF_LLAMA3)
+
+SHAPE_RULES = (
+    Idle(_ROPE, unless("positions", "rotary", "it is for rotary positions")),
+    Idle(("rope_factor",), beside("rope_scaling", "none", "positions are not stretched")),
+    Idle(_OF_LLAMA3, unless("rope_scaling", "llama3", "it is for the stretching of Llama 3")),
+    Idle(
+        ("global_attention_every", "local_rope_theta"),
+        beside("local_attention", 0, "every layer attends to the whole document"),
+    ),
+    Idle(("untied_head_bias",), beside("tie_embeddings", True, "a tied head has no matrix of its own")),
+    Idle(("untied_head_bias",), beside("bias", False, "no linear layer has a bias")),
+    Idle(("qkv_bias",), beside("bias", True, "every linear layer has a bias")),
+)
+"""Rules of the shape of a body."""
+
 PRETRAINING_RULES = (
     *TRAINING_RULES,
-    Idle(("head_bias",), beside("tie_embeddings", False, "an untied head has the biases of --bias")),
+    *SHAPE_RULES,
+    Idle(("head_bias",), beside("tie_embeddings", False, "an untied head has the biases of `bias`")),
     Idle(
-        ("tie_embeddings", "head_transform", "head_bias"),
+        ("tie_embeddings", "head_transform", "head_bias", "untied_head_bias"),
         beside("objective", "contrastive", "a contrastive body has no vocabulary head"),
     ),
-    Idle(("batch_size",), beside("objective", "seq2seq", "--batch-tokens sizes a batch of sentence pairs")),
+    Idle(("batch_size",), beside("objective", "seq2seq", f"{setting('batch_tokens')} sizes a batch of sentence pairs")),
 )
 """Rules of pretraining."""
 
-_LENGTH = "in fine-tuning: --epochs says how long it takes; leave it out"
+_LENGTH = f"in fine-tuning: {setting('epochs')} says how long it takes; leave it out"
 
 FINETUNING_RULES = (
     *TRAINING_RULES,
@@ -115,3 +148,31 @@ FINETUNING_RULES = (
     Idle(("eval_tokens",), lambda values: "in fine-tuning, which always reads all validation texts; leave it out"),
 )
 """Rules of fine-tuning."""
+
+
+def _of_task(task: str, what: str) -> Callable[[Values], str | None]:
+    return lambda values: (
+        None if values["task"] == task else f"here: it is for {what}, and this is for {values['task']}; leave it out"
+    )
+
+
+def _text_of_a_pair(values: Values) -> str | None:
+    named = f"here: {setting('pair_columns')} names the two texts of a pair; leave it out"
+    return named if values["task"] == "pairs" else None
+
+
+LABEL_RULES = (
+    Idle(("pair_columns",), _of_task("pairs", "pairs of texts")),
+    Idle(("label_separator",), _of_task("multilabel", "texts with several labels")),
+    Idle(("text_column",), _text_of_a_pair),
+)
+"""Rules of labelled files; they need the task of the files."""
+
+
+def _windows_of_a_pair(values: Values) -> str | None:
+    cross = values.get("pair_reading") == "cross" and values.get("long_texts") == "windows"
+    return f"with {setting('pair_reading', 'cross')}: long pairs are truncated; give one of them" if cross else None
+
+
+GRAFT_RULES = (Idle(("long_texts",), _windows_of_a_pair),)
+"""Rules of a head, for every task."""

@@ -6,12 +6,12 @@ Untested on real hardware: everything but CPUs.
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.settings import Machine
 
 DEVICE, PRECISION = "GREFFON_DEVICE", "GREFFON_PRECISION"
@@ -29,18 +29,33 @@ def use(machine: Machine) -> None:
 @contextmanager
 def using(machine: Machine) -> Iterator[None]:
     """Compute with what was asked for, and afterwards as before."""
-    before = {variable: os.environ.get(variable) for variable in (DEVICE, PRECISION)}
     threads = torch.get_num_threads()
     try:
-        use(machine)
+        with inheriting({}):
+            use(machine)
+            yield
+    finally:
+        if machine.threads is not None:
+            torch.set_num_threads(threads)
+
+
+def inherited() -> dict[str, str]:
+    """Return the environment variables by which other processes compute with what was asked for."""
+    return {variable: os.environ[variable] for variable in (DEVICE, PRECISION) if variable in os.environ}
+
+
+@contextmanager
+def inheriting(variables: Mapping[str, str]) -> Iterator[None]:
+    """Compute with what `inherited` returned in another process, and afterwards as before."""
+    before = {variable: os.environ.get(variable) for variable in (DEVICE, PRECISION)}
+    try:
+        os.environ.update(variables)
         yield
     finally:
         for variable, value in before.items():
             os.environ.pop(variable, None)
             if value is not None:
                 os.environ[variable] = value
-        if machine.threads is not None:
-            torch.set_num_threads(threads)
 
 
 def asked_device() -> torch.device:
@@ -53,11 +68,13 @@ def asked_device() -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise UserError(
-            f"the device is {name!r} (--device, or {DEVICE}), which is no device; choose auto, cpu, cuda or mps"
+            f"the device is {name!r} ({setting('device')}, or {DEVICE}), which is no device; "
+            "choose auto, cpu, cuda or mps"
         ) from None
     if (device.index or 0) >= there.get(device.type, 0):
         raise UserError(
-            f"the device is {name} (--device, or {DEVICE}), but PyTorch finds no such device here; choose auto or cpu"
+            f"the device is {name} ({setting('device')}, or {DEVICE}), but PyTorch finds no such device here; "
+            "choose auto or cpu"
         )
     return device
 

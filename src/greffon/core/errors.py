@@ -18,6 +18,8 @@ _OPEN, _EQUALS, _CLOSE = "\ufdd0\ufdd1\ufdd2"
 """Noncharacters of Unicode, which no text of a user contains."""
 _SETTING = re.compile(f"{_OPEN}([^{_EQUALS}{_CLOSE}]*)(?:{_EQUALS}([^{_CLOSE}]*))?{_CLOSE}")
 
+_WRITTEN = {"True": "true", "False": "false"}
+
 
 def setting(name: str, value: object = None) -> str:
     """Name a setting inside the message of a `UserError`, as the reader wrote it.
@@ -57,7 +59,9 @@ class UserError(Exception):
     def on_command_line(self) -> str:
         """Return the message for the command line, where `setting` becomes an option, with its value after a space."""
         return _SETTING.sub(
-            lambda found: option(found[1]) if found[2] is None else f"{option(found[1])} {found[2].lower()}",
+            lambda found: (
+                option(found[1]) if found[2] is None else f"{option(found[1])} {_WRITTEN.get(found[2], found[2])}"
+            ),
             self.args[0],
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 
 try:
     import fcntl
@@ -98,15 +98,15 @@ def own_directory(path: Path, marker: str, before: Collection[str] = ()) -> Iter
     A directory of Greffon has the file `marker`, or nothing but a lock and the files that are written `before` it.
     """
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file; choose a directory for --out")
+        raise UserError(f"{path} is a file; choose a directory for {setting('out')}")
     if path.is_dir() and not (path / marker).is_file():
         names = {entry.name for entry in path.iterdir()}
         if names and not (LOCK in names and names <= {LOCK, *before}):
-            raise UserError(f"{path} is a directory with other files in it; choose another --out")
+            raise UserError(f"{path} is a directory with other files in it; choose another {setting('out')}")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise UserError(f"cannot write {path}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {path}: {problem.strerror}; choose another {setting('out')}") from None
     with sole_use(path):
         yield
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import get_args
 
-from greffon.core.config import Graft, Shape, Training
+from greffon.core.config import Graft, PretrainingObjective, Shape, Training
 from greffon.core.errors import UserError, did_you_mean
 
 CONTRASTIVE_VOCAB_SIZE = 16_000
@@ -12,7 +13,7 @@ CONTRASTIVE_VOCAB_SIZE = 16_000
 
 @dataclass(frozen=True)
 class Preset:
-    """A shape, how to train it, how to graft a class head on it, and the objectives it serves."""
+    """A shape, how to train it, how to graft a head on it, and the objectives it serves."""
 
     shape: Shape
     training: Training
@@ -389,6 +390,8 @@ def preset(name: str, objective: str) -> Preset:
     found = PRESETS[name]()
     if objective not in found.objectives:
         fitting = [other for other, make in PRESETS.items() if objective in make().objectives]
+        if not fitting:
+            raise UserError(f"unknown objective {objective!r}{did_you_mean(objective, get_args(PretrainingObjective))}")
         raise UserError(
             f"preset {name!r} serves {', '.join(found.objectives)}, not {objective}; "
             f"for {objective} choose {' or '.join(fitting)}"

@@ -24,7 +24,7 @@ from greffon.core.config import (
     Training,
     override,
 )
-from greffon.core.errors import UserError, did_you_mean, out_of_range
+from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -42,12 +42,14 @@ class Start:
     """Training objective: predict the next token (causal), predict masked tokens (masked), tell two spans of one
     document from those of others (contrastive), or translate (seq2seq)."""
     preset: str | None = field(default=None, metadata=_metavar("NAME"))
-    """Named architecture and training settings: auto (default, the shape that suits the objective), compact, lab,
-    bert-mini (masked) or gpt2-mini (causal); for translation small (default), base or marian-small."""
+    """Named architecture and training settings: auto (default, the shape that suits the objective), compact, lab;
+    masked also bert-mini, bert, distilbert, modernbert; causal also gpt2-mini, gpt2, llama; for translation small
+    (default), base, marian-small, marian."""
     tokenizer: Path | None = field(default=None, metadata=_metavar("TOK"))
     """Existing tokenizer, or a run that has one; by default one is trained on the text."""
     vocab_size: int | None = None
-    """Vocabulary size of the tokenizer to train (default: the preset's)."""
+    """Vocabulary size of the tokenizer to train, which for the contrastive objective converts text to lower case
+    (default: the preset's; 16,000 at least for the contrastive objective)."""
     init_from: Path | None = field(default=None, metadata=_metavar("RUN"))
     """Run whose weights, architecture and tokenizer to start from."""
     encoder_from: Path | None = field(default=None, metadata=_metavar("RUN"))
@@ -105,7 +107,7 @@ class Budget:
     def __post_init__(self) -> None:
         given = {name: value for name, value in vars(self).items() if value is not None}
         if len(given) > 1:
-            raise UserError(f"{' and '.join(f'--{name}' for name in given)} exclude each other; give one of them")
+            raise UserError(f"{' and '.join(map(setting, given))} exclude each other; give one of them")
         for name, value in given.items():
             if not value > 0:
                 raise out_of_range(name, value, "choose a number above 0")
@@ -182,7 +184,7 @@ class Machine:
             if value is not None and value not in choices:
                 raise UserError(f"unknown {name} {value!r}{did_you_mean(str(value), choices)}")
         if self.threads is not None and self.threads < 1:
-            raise UserError(f"threads is {self.threads}; choose 1 or more")
+            raise out_of_range("threads", self.threads, "choose 1 or more")
 
 
 BY_PRESET = (Shape, Training, Graft)

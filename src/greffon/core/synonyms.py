@@ -9,7 +9,10 @@ _OTHERS = {  # what people also type
     "ddp": "processes",
     "dev": "valid",
     "dev_file": "valid",
+    "dtype": "precision",
+    "torch_dtype": "precision",
     "dim": "hidden_size",
+    "dim_feedforward": "intermediate_size",
     "do_sample": "temperature",
     "early_stopping": "patience",
     "embed_dim": "hidden_size",
@@ -21,6 +24,8 @@ _OTHERS = {  # what people also type
     "llrd": "layer_decay",
     "max_iter": "epochs steps",
     "mlm": "objective",
+    "grad_accum_steps": "gradient_accumulation",
+    "n_ctx": "context",
     "n_gpus": "processes",
     "n_positions": "context",
     "nproc_per_node": "processes",
@@ -29,6 +34,7 @@ _OTHERS = {  # what people also type
     "random_state": "seed seeds",
     "rope": "positions",
     "save_interval": "checkpoint_minutes",
+    "seq_length": "context",
     "save_steps": "checkpoint_minutes",
     "share_decoder_input_output_embed": "tie_embeddings",
     "wd": "weight_decay",
@@ -43,6 +49,9 @@ _TRANSFORMERS = {  # TrainingArguments, the model configurations, and `generate`
     "num_train_epochs": "epochs steps",
     "num_epochs": "epochs steps",
     "gradient_accumulation_steps": "gradient_accumulation",
+    "fp16": "precision",
+    "bf16": "precision",
+    "sliding_window": "local_attention",
     "max_steps": "steps",
     "num_train_steps": "steps",
     "lr_scheduler_type": "lr_schedule",
@@ -189,6 +198,9 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     for theirs, ours in table.items()
 }
 """Another tool's name of a setting, and ours; where there are several, the first that a command has."""
+
+OUR_COMMANDS = dict.fromkeys(("resume", "resume_from_checkpoint"), "`greffon resume RUN`")
+"""Another tool's options, and the commands that do here what they do there."""
 
 
 def our_name(name: str, known: Collection[str]) -> str | None:

@@ -45,8 +45,11 @@ class Finding:
     """One problem: a sentence with a count and a line of the file."""
 
     severity: Literal["error", "warning"]
+    """An error ends the matter, a warning does not."""
     code: str
+    """Short name of the kind of problem."""
     message: str
+    """The problem in one sentence."""
 
     def __str__(self) -> str:
         """Return severity and message; that of an overlap is in capitals, as it makes every score doubtful."""

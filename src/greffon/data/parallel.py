@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from greffon.core.config import Data
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.rng import generator
 from greffon.data.batching import held_out
 from greffon.data.corpora import column_pairs, find_files, line_pairs
@@ -90,7 +90,10 @@ def open_pairs(data: Data, tokenizer: Tokenizer, context: int, share: float, see
     if data.valid or data.valid_source:
         return whole, encode_pairs(valid_pairs(data), tokenizer, context, "the validation pairs")
     if len(whole) < 2:
-        raise UserError("there is a single pair, so none can be held out; give --valid-source and --valid-target")
+        raise UserError(
+            "there is a single pair, so none can be held out; "
+            f"give {setting('valid_source')} and {setting('valid_target')}"
+        )
     chosen = held_out(len(whole), share, seed)
     return whole.only(np.setdiff1d(np.arange(len(whole)), chosen).tolist()), whole.only(chosen.tolist())
 

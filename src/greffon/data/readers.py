@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from greffon.core.errors import LONG, SHOWN, UserError, did_you_mean
+from greffon.core.errors import LONG, SHOWN, UserError, did_you_mean, setting
 
 # No line and no document may be longer (in bytes): what has no line ends cannot be streamed.
 LONGEST = 16 << 20
@@ -213,8 +213,8 @@ def _position(column: str, names: Sequence[str], where: str, what: str) -> int:
     if "choose from" not in hint:  # which lists them already
         shown = [name[:LONG] for name in names[:SHOWN]]
         hint = f" among {', '.join(shown)}{', …' * (len(names) > SHOWN)}{hint}"
-    remedy = "--pair-columns names others" if what.startswith("pair_") else f"--{what}-column names another"
-    raise UserError(f"{where}: no column {column!r}{hint} ({remedy})")
+    others = "pair_columns" if what.startswith("pair_") else f"{what}_column"
+    raise UserError(f"{where}: no column {column!r}{hint} ({setting(others)} names another)")
 
 
 def lines(path: Path, ends: bool = False) -> Iterator[tuple[int, str]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.rng import derive, generator, shuffled
 from greffon.data.batching import Stream
 from greffon.data.token_store import TokenStore
@@ -91,7 +91,7 @@ def with_two_views(store: TokenStore, documents: np.ndarray) -> np.ndarray:
     if not len(kept):
         raise UserError(
             "no document has two tokens or more, so none gives two views to contrast; "
-            "give longer texts, one on each line, or choose --objective masked"
+            f"give longer texts, one on each line, or choose {setting('objective', 'masked')}"
         )
     return kept
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from greffon.core.config import Data, Task
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.rng import generator
 from greffon.data.corpora import Labelled, normal
 from greffon.data.tasks import FORMS, read_examples
@@ -93,7 +93,7 @@ def _hold_out(train: list[Labelled], name: str, data: Data) -> tuple[list[Labell
             raise UserError(f"{where}: every text has the label {classes.pop()!r}; a classifier needs two classes")
         raise UserError(
             f"{where}: {len(train)} labelled texts are too few to hold a fifth of each class out; "
-            f"give a file with --{name}, or more texts"
+            f"give a file with {setting(name)}, or more texts"
         )
     return kept, held
 

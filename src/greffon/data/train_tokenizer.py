@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from greffon.core.conflicts import Idle, refuses
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.data.corpora import documents, reason_without_columns
 from greffon.data.tokenizer import Tokenizer
 
@@ -29,14 +29,16 @@ def train_tokenizer(
         raise UserError("no text to train on; name at least one file, directory or glob")
     there = out / "tokenizer.json" if out.is_dir() else out
     if there.exists() and not force:
-        raise UserError(f"{there} exists already; choose another --out, or add --force to replace it")
+        raise UserError(
+            f"{there} exists already; choose another {setting('out')}, or add {setting('force')} to replace it"
+        )
     texts = _listed(texts)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that none is lost
         made = Tokenizer.train(documents(texts, text_column), vocab_size, lowercase=lowercase)
         made.save(out)
     except OSError as problem:
-        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {out}: {problem.strerror}; choose another {setting('out')}") from None
     return made
 
 

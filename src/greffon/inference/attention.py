@@ -54,6 +54,7 @@ class AttentionWeights(JsonResult):
     """Attention weights of all heads; the weights of each query add up to 1."""
 
     kind: Kind
+    """Which attention: self, or of a translator source, target or cross."""
     queries: list[str]
     """Tokens that attend; in cross-attention, the target tokens that are predicted there."""
     keys: list[str]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from greffon.core.config import Data, Recipe, Task, override
-from greffon.core.errors import UserError, setting
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.data.corpora import Labelled
 from greffon.data.tasks import FORMS
 from greffon.inference.loading import load
@@ -51,7 +51,9 @@ def examples_of(run: Run, texts: Sequence[str | tuple[str, str]]) -> list[Labell
 
 def _example(run: Run, text: str | tuple[str, str]) -> Labelled:
     if FORMS[run.recipe.task].paired == isinstance(text, str):
-        wanted = "pairs of texts: give two each (--pair A B)" if isinstance(text, str) else "single texts, not pairs"
+        wanted = (
+            f"pairs of texts: give two each ({setting('pair')})" if isinstance(text, str) else "single texts, not pairs"
+        )
         raise UserError(f"{run.path} reads {wanted}")
     return Labelled(text, "", 0) if isinstance(text, str) else Labelled(text[0], "", 0, text[1])
 
@@ -59,9 +61,9 @@ def _example(run: Run, text: str | tuple[str, str]) -> Labelled:
 def answers(run: Run, examples: Sequence[Labelled], *, min_probability: float = 0.0, int8: bool = False) -> list[Said]:
     """Return what a run says of each text: nothing of which it is less sure than `min_probability`."""
     if not 0 <= min_probability <= 1:
-        raise UserError(f"min_probability is {min_probability}; choose a number from 0 to 1")
+        raise out_of_range("min_probability", min_probability, "choose a number from 0 to 1")
     if min_probability and not measure_of(run.recipe).has_probabilities:
-        raise UserError(f"{run.path} gives scores, which have no probabilities; leave out --min-probability")
+        raise UserError(f"{run.path} gives scores, which have no probabilities; leave out {setting('min_probability')}")
     found = measure_of(run.recipe).answers(run.recipe, run.scores, examples, outputs(run, examples, int8=int8))
     return [answer.above(min_probability) for answer in found] if min_probability else list(found)
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import cache_folder, sha256, write_json
 from greffon.inference.beam import BATCH_TOKENS, Hypothesis, Search
 from greffon.inference.vocabulary import Vocabulary
@@ -67,7 +67,7 @@ def export_ctranslate2(run: str | Path | Run, out: str | Path, quantize: str | N
         clear(out)
         beside.rename(out)
     except OSError as problem:
-        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {out}: {problem.strerror}; choose another {setting('out')}") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return out
@@ -87,13 +87,13 @@ def search_ctranslate2(
     CTranslate2 stops after a fixed number of finished hypotheses; `beam.search_all` stops once no beam can
     beat the worst of the K best. Up to that point both find the same hypotheses.
     """
-    rules = vocabulary.generation
+    rules, other = vocabulary.generation, f"use {setting('backend', 'torch')}"
     if rules.begin_suppress_tokens:
-        raise UserError("CTranslate2 has no begin_suppress_tokens, which this checkpoint asks for; use --backend torch")
+        raise UserError(f"CTranslate2 has no begin_suppress_tokens, which this checkpoint asks for; {other}")
     if rules.forced_eos_token_id not in (None, *vocabulary.ends):
-        raise UserError("CTranslate2 forces only a token that ends a text to stand last; use --backend torch")
+        raise UserError(f"CTranslate2 forces only a token that ends a text to stand last; {other}")
     if vocabulary.source_end is not None or vocabulary.start != run.tokenizer.start:
-        raise UserError("CTranslate2 takes no language token at the end of a source; use --backend torch")
+        raise UserError(f"CTranslate2 takes no language token at the end of a source; {other}")
     if not sources:
         return []
     with _threads() as threads:
@@ -179,7 +179,7 @@ def _opened(run: Run, int8: bool, threads: int) -> Any:
     """Open the converted run; it translates as many batches in parallel as torch has threads."""
     kind = "int8" if int8 else "float32"
     if kind not in ctranslate2().get_supported_compute_types("cpu"):
-        raise UserError(f"CTranslate2 cannot compute in {kind} on this processor; leave out --int8")
+        raise UserError(f"CTranslate2 cannot compute in {kind} on this processor; leave out {setting('int8')}")
     folder = _kept(run)
     try:
         return _open(folder, kind, threads)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from greffon.core.config import Embedding, LongTexts, Pool, Recipe
-from greffon.core.errors import UserError, out_of_range
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
 from greffon.core.json_results import JsonResult
 from greffon.data.segmentation import Words
@@ -110,7 +110,9 @@ def save_vectors(path: Path, vectors: np.ndarray) -> None:
     try:
         write_atomically(Path(path), content.getvalue())
     except OSError as problem:
-        raise UserError(f"{path}: the vectors cannot be written ({problem.strerror}); choose another --out") from None
+        raise UserError(
+            f"{path}: the vectors cannot be written ({problem.strerror}); choose another {setting('out')}"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,9 @@ class WordVector(JsonResult):
     """A word of a text, and its vector in this context."""
 
     word: str
+    """The word, as the text spells it."""
     vector: np.ndarray
+    """Mean of the hidden states of its tokens: (W,)."""
 
 
 def word_vectors(run: str | Path | Run, text: str) -> list[WordVector]:

@@ -161,7 +161,10 @@ def evaluate(
         decoding = Decoding(Search(beam_size, length_penalty), backend, int8, source_lang, target_lang)
         sacrebleu()  # before the work, so that none is lost
         if (source is None) != (target is None) or (file is None) == (source is None):
-            raise UserError("give the pairs once: --source F --target F, or a FILE with the columns source and target")
+            raise UserError(
+                f"give the pairs once: {setting('source')} and {setting('target')}, "
+                "or a file with the columns source and target"
+            )
         if source is not None and target is not None:
             return _evaluate_pairs(run, line_pairs(Path(source), Path(target)), f"{source} and {target}", decoding)
         assert file is not None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError, did_you_mean, setting
 from greffon.inference.ctranslate2 import export_ctranslate2
 from greffon.runs.export_dir import refuse_old
 from greffon.runs.gguf import to_gguf
@@ -30,7 +30,9 @@ def export(
     if to not in TARGETS:
         raise UserError(f"cannot export to {to!r}{did_you_mean(to, TARGETS)}")
     if quantize is not None and to not in ("ctranslate2", "gguf"):
-        raise UserError(f"only exports to ctranslate2 and gguf are quantized; leave out --quantize {quantize}")
+        raise UserError(
+            f"only exports to ctranslate2 and gguf are quantized; leave out {setting('quantize', quantize)}"
+        )
     out = Path(out)
     refuse_old(out, force)
     how = {} if quantize is None else {"quantize": quantize}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from greffon.core.errors import UserError, out_of_range
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.json_results import JsonResult
 from greffon.inference.generate import Candidate
 from greffon.inference.loading import load
@@ -17,6 +17,7 @@ class Mask(JsonResult):
     """One [MASK] of a text, and its candidates, the most probable first."""
 
     text: str
+    """The text, with its masks."""
     candidates: list[Candidate]
 
 
@@ -26,7 +27,7 @@ def fill(run: str | Path | Run, text: str, *, top_k: int = 5) -> list[Mask]:
     if run.recipe.objective != "masked":
         raise UserError(
             f"{run.path} is a {run.recipe.objective} run and cannot fill masks; give one that was "
-            "pretrained with --objective masked"
+            f"pretrained with {setting('objective', 'masked')}"
         )
     if "[MASK]" not in text:
         raise UserError("the text has no [MASK] to fill; write [MASK] where a token is to be predicted")

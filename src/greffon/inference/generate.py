@@ -19,9 +19,13 @@ class Generation(JsonResult):
     """A prompt and its continuation as one text."""
 
     prompt: str
+    """The prompt."""
     text: str
+    """The prompt and its continuation as one text."""
     tokens: int
+    """Number of generated tokens."""
     seed: int
+    """Random seed of the sampling."""
 
 
 def _greedy(values: Values) -> str | None:
@@ -103,7 +107,9 @@ class Candidate(JsonResult):
     """A possible token and its probability; a space before the token is part of it."""
 
     token: str
+    """The token as text."""
     probability: float
+    """Its probability."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +121,11 @@ class Written(JsonResult):
     """
 
     token: str
+    """The token as text, as far as it can be shown alone."""
     text: str
     """What the token adds to the text; empty while a character is incomplete."""
     probability: float
+    """Its probability."""
     alternatives: list[Candidate]
     end: bool
     """Whether it is the end-of-text token, which adds nothing to the text."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from greffon.core.device import asked_device
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.machine import keep_memory
 from greffon.nn.model import Model
 from greffon.nn.quantize import can_quantize_int8
@@ -33,9 +33,9 @@ def load(run: Run, *, prepacked: bool = False, int8: bool = False) -> Model:
     """
     device = asked_device()
     if int8 and device.type != "cpu":
-        raise UserError("8-bit integers are computed on the CPU; leave out --int8 or --device")
+        raise UserError(f"8-bit integers are computed on the CPU; leave out {setting('int8')} or {setting('device')}")
     if int8 and not can_quantize_int8():
-        raise UserError("PyTorch cannot compute in 8-bit integers on this machine; leave out --int8")
+        raise UserError(f"PyTorch cannot compute in 8-bit integers on this machine; leave out {setting('int8')}")
     keep_memory()
     file = run.path / "model.safetensors"
     changed = file.stat().st_mtime_ns if file.is_file() else 0

@@ -102,7 +102,7 @@ def _documents(run: Run, file: str | Path | None, text_column: str, least: int, 
         longest = max(map(len, found), default=0)
         raise UserError(
             f"{where} has no document of {least:,} tokens or more (the longest has {longest:,}); give a file of longer "
-            "ones with --file, or a smaller --times"
+            f"ones with {setting('file')}, or a smaller {setting('times')}"
         )
     return long[:most]
 

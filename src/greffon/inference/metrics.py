@@ -32,9 +32,13 @@ class ClassScore(JsonResult):
     """Scores of one class; a ratio with a denominator of 0 is 0."""
 
     precision: float
+    """Share of what was given this label that has it."""
     recall: float
+    """Share of what has this label that was given it."""
     f1: float
+    """Harmonic mean of precision and recall."""
     support: int
+    """Number of texts, or of spans, with this label."""
 
 
 def accuracy_interval(correct: Correct, seed: int = 0, resamples: int = 2000) -> Interval:

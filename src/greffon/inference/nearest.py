@@ -22,8 +22,11 @@ class Neighbour(JsonResult):
     """A text that was found, its index in the list, and its cosine similarity with the query."""
 
     text: str
+    """The text that was found."""
     index: int
+    """Its place in the list, counted from 0."""
     cosine: float
+    """Cosine similarity with the query."""
 
 
 def nearest(

@@ -20,7 +20,9 @@ class WordInfluence(JsonResult):
     """A word with the space before it, and the fall of the label's probability when it is left out."""
 
     word: str
+    """The word, with the space before it."""
     influence: float
+    """Probability of the label minus that without the word."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,14 @@ class Occlusion(JsonResult):
     """
 
     text: str
+    """The text."""
     label: str
+    """The label that the influences speak for or against."""
     probabilities: dict[str, float]
+    """Probability of each label of the whole text."""
     words: list[WordInfluence]
     unread: str
+    """End of the text that the run does not read."""
 
 
 def occlude(run: str | Path | Run, text: str, *, label: str | None = None) -> Occlusion:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import write_atomically
 from greffon.data.corpora import Labelled
 from greffon.data.readers import SUFFIXES, lines, suffix_of, whole_rows
@@ -46,11 +46,13 @@ class Predictions:
     def open(cls, path: Path, file: Path | None, answer: str) -> "Predictions":
         """Read the table, and refuse what could not be written, before the work; `answer` is the kind of the run's."""
         if path.suffix not in SUFFIXES_OUT:
-            raise UserError(f"{path}: a table ends in {', '.join(SUFFIXES_OUT)}; give --out another name")
+            raise UserError(f"{path}: a table ends in {', '.join(SUFFIXES_OUT)}; give {setting('out')} another name")
         if path.suffix == ".conll" and answer != "tokens":
-            raise UserError(f"{path}: .conll holds marked spans, which this run does not give; end --out in .csv")
+            raise UserError(
+                f"{path}: .conll holds marked spans, which this run does not give; end {setting('out')} in .csv"
+            )
         if not path.absolute().parent.is_dir():
-            raise UserError(f"{path}: there is no such folder; make it, or choose another --out")
+            raise UserError(f"{path}: there is no such folder; make it, or choose another {setting('out')}")
         if file is None or not file.name.endswith(SUFFIXES) or suffix_of(file) == ".txt":
             return cls(path, file, None)
         rows = list(whole_rows(file))
@@ -70,7 +72,7 @@ class Predictions:
             write_atomically(self.path, text.encode())
         except OSError as problem:
             raise UserError(
-                f"{self.path}: the answers cannot be written ({problem.strerror}); choose another --out"
+                f"{self.path}: the answers cannot be written ({problem.strerror}); choose another {setting('out')}"
             ) from None
 
     def _tagged(self, examples: Sequence[Labelled], found: Sequence[Answer]) -> Iterator[str]:

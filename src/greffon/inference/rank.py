@@ -35,8 +35,11 @@ class Ranked(JsonResult):
     """A text, its place in the list, and its score: a cosine, or what a run for pairs says of it and the query."""
 
     text: str
+    """The text."""
     index: int
+    """Its place in the list, counted from 0."""
     score: float
+    """Cosine with the query, or the score of the pair by a run for pairs."""
 
 
 def rank(
@@ -77,7 +80,7 @@ def _pair_scores(run: Run, query: str, texts: Sequence[str], pooling: Pool | Non
     labels = run.recipe.labels
     if labels and label not in labels:
         told = f"does not know the label {label!r}{did_you_mean(label, labels)}" if label else "has several labels"
-        raise UserError(f"{run.path} {told}; choose one of {', '.join(labels)} with --label")
+        raise UserError(f"{run.path} {told}; choose one of {', '.join(labels)} with {setting('label')}")
     if label is not None and not labels:
         raise UserError(f"{run.path} gives scores, so it ranks by no label; leave it out")
     graft = run.recipe.graft
@@ -115,8 +118,8 @@ def _together(run: Run, query: str, texts: Sequence[str]) -> np.ndarray:
     """Read the query and each text as one: (N, C)."""
     if len(texts) > MOST_READ:
         raise UserError(
-            f"{run.path} reads the query and each text together (pair_reading cross), so no vectors can be kept: "
-            f"{len(texts):,} texts would be read anew for every query; give up to {MOST_READ:,}, such as those that a "
-            "body ranks first, or fine-tune with --pair-reading towers"
+            f"{run.path} reads the query and each text together ({setting('pair_reading', 'cross')}), so no vectors "
+            f"can be kept: {len(texts):,} texts would be read anew for every query; give up to {MOST_READ:,}, such as "
+            f"those that a body ranks first, or fine-tune with {setting('pair_reading', 'towers')}"
         )
     return np.stack(outputs(run, [Labelled(query, "", 0, text) for text in texts]))

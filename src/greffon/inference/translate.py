@@ -9,6 +9,7 @@ from typing import get_args
 import numpy as np
 
 from greffon.core.config import Backend
+from greffon.core.conflicts import Idle, beside, refuses
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.json_results import JsonResult
 from greffon.data.corpora import texts_of
@@ -26,7 +27,9 @@ class Translation(JsonResult):
     """A text and one translation of it."""
 
     source: str
+    """The sentence."""
     translation: str
+    """Its translation."""
     score: float
     """Log-probability / length ** length_penalty, in tokens, with the end of the text counted."""
 
@@ -46,6 +49,13 @@ class Decoding:
             raise UserError(f"unknown backend {self.backend!r}{did_you_mean(self.backend, get_args(Backend))}")
 
 
+TRANSLATION_RULES = (
+    Idle(("length_penalty",), beside("beam_size", 1, "greedy search has no other translation to choose")),
+)
+"""What has no effect on a translation, and when."""
+
+
+@refuses(*TRANSLATION_RULES)
 def translate(
     run: str | Path | Run,
     texts: str | Sequence[str],
@@ -67,6 +77,7 @@ def translate(
     return [best[0] for best in decode(translator(run), texts, 1, decoding)]
 
 
+@refuses(*TRANSLATION_RULES)
 def translate_best(
     run: str | Path | Run,
     texts: str | Sequence[str],
@@ -88,7 +99,7 @@ def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding
     """Return the `n_best` translations of each sentence: what all functions that translate call."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     if not 1 <= n_best <= decoding.search.beam_size:
-        raise out_of_range("n_best", n_best, f"choose from 1 to beam_size, {decoding.search.beam_size}")
+        raise out_of_range("n_best", n_best, f"choose from 1 to {setting('beam_size')}, {decoding.search.beam_size}")
     tokenizer, context = run.tokenizer, run.recipe.shape.context
     encoded = tokenizer.encode_many(texts)
     room = context - 1 - (tokenizer.languages is not None)

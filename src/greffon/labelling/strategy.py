@@ -2,8 +2,8 @@
 
 First a random text of each of the largest clusters: a stratified sample, whose labels are balanced better than those
 of a plain one, and unlike the most typical texts it is like all others. Then, by turns, texts that the probe hesitates
-about, and the text whose label would leave the least doubt about all others; always some at random, and some kept
-aside.
+about, and the text whose label would leave the least doubt about all others; always some at random, and some that are
+kept aside.
 """
 
 from dataclasses import dataclass

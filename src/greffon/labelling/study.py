@@ -44,8 +44,11 @@ class Spread(JsonResult):
     """Mean over seeds, and its 95 % interval (Student's t)."""
 
     mean: float
+    """Mean over the seeds."""
     interval: Interval
+    """95 % interval of the mean (Student's t)."""
     by_seed: tuple[float, ...]
+    """Value of each seed."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class StudyPoint(JsonResult):
     """So many labels of one strategy."""
 
     labels: int
+    """Number of labels."""
     accuracy: Spread
     classes: Spread
     """Number of classes among the labels."""
@@ -63,7 +67,9 @@ class Gain(JsonResult):
     """Accuracy with chosen labels minus accuracy with random ones, over the same seeds."""
 
     chosen: int
+    """Number of chosen labels."""
     random: int
+    """Number of random labels."""
     difference: Spread
 
 
@@ -72,14 +78,19 @@ class LabelStudy(JsonResult):
     """What a study found."""
 
     strategy: str
+    """How texts were chosen."""
     arms: dict[str, tuple[StudyPoint, ...]]
     gains: tuple[Gain, ...]
     texts: int
+    """Number of texts to choose from."""
     judges: int
+    """Number of test texts."""
     overlap: int
-    """Number of judging texts that are also among those to choose from."""
+    """Number of test texts that are also among those to choose from."""
     seeds: int
+    """Number of seeds."""
     verdict: str
+    """What the study shows, in a sentence."""
 
 
 def label_study(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.nn.blocks import Block
 from greffon.nn.body import Body
 from greffon.nn.encoder_decoder import EncoderDecoder
@@ -85,7 +85,9 @@ def compile_blocks(model: Model) -> None:
     """Compile every block at its first use; names and weights do not change."""
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler) is None:
-        raise UserError(f"--compile needs a C++ compiler, and there is no {compiler}; install one, or leave it out")
+        raise UserError(
+            f"{setting('compile')} needs a C++ compiler, and there is no {compiler}; install one, or leave it out"
+        )
     for module in model.modules():
         if isinstance(module, Block):
             module.compile()

@@ -82,8 +82,8 @@ class ScoringTexts:
 
     batches: Sequence[Batch]
     """Windows of similar length together; their targets mean nothing."""
-    places: Tensor
-    """Where, among all rows of the batches, the row of each window is: (windows,)."""
+    row_numbers: Tensor
+    """Number, among all rows of the batches, of the row of each window: (windows,)."""
     windows: TextWindows
     """The text of each window."""
     targets: Tensor
@@ -99,7 +99,7 @@ def text_vectors(model: Model, texts: ScoringTexts, vectors: Callable[[Batch], T
     for batch in texts.batches:
         raise_if_cancelled()
         found.append(vectors(batch.to(device)))
-    return texts.windows.to(device).mean(torch.cat(found)[texts.places.to(device)])
+    return texts.windows.to(device).mean(torch.cat(found)[texts.row_numbers.to(device)])
 
 
 def row_vectors(model: Model) -> Callable[[Batch], Tensor]:

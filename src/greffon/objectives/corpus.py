@@ -7,7 +7,7 @@ from typing import Any, Generic
 import numpy as np
 
 from greffon.core.config import Data, Recipe
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.data.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, sample
 from greffon.data.segmentation import Sentences
 from greffon.data.sentence_pairs import Pair, SentencePairs
@@ -61,7 +61,7 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
             raise UserError(
                 f"{', '.join(source)}: next-sentence prediction takes every second pair from another document, so it "
                 f"needs {least} documents or more, and there {'is' if len(store) == 1 else 'are'} {len(store)}; put "
-                "one document on each line (or blank lines between them), or leave out --next-sentence"
+                f"one document on each line (or blank lines between them), or leave out {setting('next_sentence')}"
             )
     if data.valid:
         valid_store = open_store(data.valid, tokenizer, data.text_column)
@@ -124,7 +124,7 @@ def _hold_out(store: TokenStore, source: Sequence[str], recipe: Recipe) -> np.nd
     if len(documents) < 2:
         raise UserError(
             f"{', '.join(source)} holds a single {kind}, so none can be held out; "
-            "give held-out text with --valid, or put one document on each line"
+            f"give held-out text with {setting('valid')}, or put one document on each line"
         )
     chosen: np.ndarray = documents[held_out(len(documents), HELD_OUT_SHARE, recipe.training.seed)]
     return chosen

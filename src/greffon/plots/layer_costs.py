@@ -75,12 +75,19 @@ class Cost(JsonResult):
     """One measured point."""
 
     layer: str
+    """Kind of layer."""
     against: Against
+    """What varies: length, width or kernel."""
     length: int
+    """Length of the sequence, in tokens."""
     width: int
+    """Width of the hidden states."""
     kernel: int
+    """Width of the kernel of a convolution."""
     seconds: float
+    """Time of one pass."""
     bytes: int
+    """Memory at the peak."""
 
     @property
     def size(self) -> int:

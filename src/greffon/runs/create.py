@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.locks import empty_directory, own_directory, sole_use
 from greffon.data.tokenizer import FILES as TOKENIZER_FILES
 from greffon.runs.run import WEIGHTS
@@ -23,7 +23,7 @@ def room_for(path: str | Path, force: bool) -> Iterator[Path]:
     path = Path(path)
     whole = path.absolute()
     if not whole.name:
-        raise UserError(f"{path} cannot be a run; choose another directory for --out")
+        raise UserError(f"{path} cannot be a run; choose another directory for {setting('out')}")
     aside = whole.with_name(f".{whole.name}.replaced")
     _end_replacement(path, aside)
     with own_directory(path, "recipe.json", LAID_OUT_FIRST):
@@ -38,7 +38,7 @@ def room_for(path: str | Path, force: bool) -> Iterator[Path]:
             return
         if not force:
             raise UserError(
-                f"{path} holds a run already; choose another --out, add --force to replace it, "
+                f"{path} holds a run already; choose another {setting('out')}, add {setting('force')} to replace it, "
                 f"or go on with `greffon resume {path}`"
             )
         path.rename(aside)  # with its lock

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import write_json
 from greffon.runs.run import Run
 
@@ -15,7 +15,9 @@ MARKER = "greffon.json"
 def refuse_old(out: Path, force: bool) -> None:
     """Raise a `UserError` if there is an export already, unless `force` is set."""
     if (out / MARKER).is_file() and not force:
-        raise UserError(f"{out} holds an export already; choose another --out, or add --force to replace it")
+        raise UserError(
+            f"{out} holds an export already; choose another {setting('out')}, or add {setting('force')} to replace it"
+        )
 
 
 def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
@@ -27,7 +29,7 @@ def open_directory(out: Path, run: Run, to: str, **more: Any) -> None:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / MARKER, {**told, "labels": list(recipe.labels), **more})
     except OSError as problem:
-        raise UserError(f"cannot write {out}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {out}: {problem.strerror}; choose another {setting('out')}") from None
 
 
 def clear(out: Path) -> None:
@@ -35,6 +37,6 @@ def clear(out: Path) -> None:
     if (out / MARKER).is_file():
         shutil.rmtree(out)
     elif out.is_dir() and any(out.iterdir()):
-        raise UserError(f"{out} is a directory with other files in it; choose another --out")
+        raise UserError(f"{out} is a directory with other files in it; choose another {setting('out')}")
     elif out.exists() and not out.is_dir():
-        raise UserError(f"{out} is a file; choose a directory for --out")
+        raise UserError(f"{out} is a file; choose a directory for {setting('out')}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from torch import Tensor
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import write_atomically
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.export_dir import open_directory
@@ -182,7 +182,7 @@ def _check_form(config: dict[str, Any]) -> None:
     if config["model_type"] in ("gpt2", "gpt_neox") and activation not in _SMOOTH:
         raise UserError(
             f"the activation {activation!r} of a {config['model_type']} is not exported to gguf, whose readers compute "
-            f"GELU; train with --activation gelu, or choose --to huggingface"
+            f"GELU; train with {setting('activation', 'gelu')}, or choose {setting('to', 'huggingface')}"
         )
 
 

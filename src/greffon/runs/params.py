@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from greffon.core.config import GATED, Graft, PretrainingObjective, Recipe, Shape, check_names, override
-from greffon.core.errors import UserError, out_of_range
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.json_results import JsonResult
 from greffon.core.presets import DEFAULTS, PRESETS
 from greffon.core.presets import preset as look_up
@@ -24,8 +24,11 @@ class Component(JsonResult):
     """One component of a model, the formula of its parameters, and their number."""
 
     name: str
+    """What the component is."""
     formula: str
+    """Formula of its parameters, in symbols and in numbers."""
     count: int
+    """Number of its parameters."""
 
 
 @dataclass(frozen=True)
@@ -201,29 +204,29 @@ def params(
 ) -> Ledger:
     """Count the parameters of a run, or of a preset: `params(preset="lab", vocab_size=100).total`.
 
-    Some presets have one shape for each direction of reading; `objective` chooses (default: the first one that the
-    preset serves). Further keywords change fields of the preset's shape: `params(preset="lab", layers=4)`.
+    The shape, the head and the usual vocabulary are those that `pretrain` gives to the objective (default: the first
+    one that the preset serves). Further keywords change fields of the preset's shape: `params(preset="lab", layers=4)`.
     """
     if run is not None:
         given = {"preset": preset, "vocab_size": vocab_size, "classes": classes, "objective": objective, **shape}
         for name, value in given.items():
             if value is not None:
-                raise UserError(f"a run has its own {name}; leave out --{name.replace('_', '-')}, or leave out the run")
+                raise UserError(f"a run has its own {name}; leave out {setting(name)}, or leave out the run")
         return params_of_run(Run.open(run))
     check_names(shape, Shape)
-    name = preset or DEFAULTS.get(objective or "", "compact")
+    name = preset or DEFAULTS.get(objective or "", "auto")
     wanted = objective or (PRESETS[name]().objectives[0] if name in PRESETS else "causal")
     found = look_up(name, wanted)
     form = override(found.shape_for(wanted), shape)
-    vocab_size = found.vocab_size if vocab_size is None else vocab_size
+    vocab_size = found.vocab_size_for(wanted) if vocab_size is None else vocab_size
     if vocab_size < 1:
         raise out_of_range("vocab_size", vocab_size, "choose 1 or more")
     if wanted == "seq2seq":
         if classes is not None:
-            raise UserError(f"preset {name!r} translates and has no classes; leave out --classes")
+            raise UserError(f"preset {name!r} translates and has no classes; leave out {setting('classes')}")
         return Ledger((*pair_body_components(form, vocab_size), vocabulary_head_component(form, vocab_size)))
     if classes is None:
-        head = vocabulary_head_component(form, vocab_size)
+        head = (contrast_head_component if wanted == "contrastive" else vocabulary_head_component)(form, vocab_size)
     elif classes < 2:
         raise out_of_range("classes", classes, "choose 2 or more")
     else:

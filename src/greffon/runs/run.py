@@ -30,7 +30,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from greffon.core.config import Recipe, from_dict
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import COPY, read_json, sha256, sweep, sync_directory, sync_file, write_atomically, write_json
 from greffon.data.tokenizer import FILES as TOKENIZER_FILES
 from greffon.data.tokenizer import Tokenizer
@@ -66,7 +66,9 @@ class Run:
             run.save_recipe(recipe)
             sync_directory(run.path.parent)
         except OSError as problem:
-            raise UserError(f"cannot write the run {path}: {problem.strerror}; choose another --out") from None
+            raise UserError(
+                f"cannot write the run {path}: {problem.strerror}; choose another {setting('out')}"
+            ) from None
         return run
 
     @classmethod
@@ -83,7 +85,7 @@ class Run:
                 f"{path} is a comparison, not a run: see `greffon show {path}`; its runs are in {path / 'arms'}"
             )
         if not file.is_file():
-            raise UserError(f"{path} is no run: it has no recipe.json; give a directory made with --out")
+            raise UserError(f"{path} is no run: it has no recipe.json; give the directory of a run")
         return cls(path, _recipe(file))
 
     @property

@@ -19,17 +19,29 @@ class Summary(JsonResult):
     """The main facts of a run."""
 
     path: str
+    """Directory of the run."""
     objective: str
+    """What was trained."""
     preset: str
+    """Preset that the recipe began with."""
     parameters: int
+    """Number of parameters."""
     vocab_size: int
+    """Vocabulary size, special tokens included."""
     steps_done: int
+    """Steps that were trained; until the end, those that a checkpoint holds."""
     steps: int
+    """Steps that the recipe asks for; 0 until minutes have become steps."""
     scores: dict[str, Any]
+    """Validation scores of the weights that were kept."""
     seconds: float
+    """Time of training."""
     data: tuple[str, ...]
+    """Training files."""
     labels: tuple[str, ...]
+    """Names of the head's outputs."""
     changed: str
+    """When a file of the run was last written, in local time."""
     recipe: Recipe
     finished: bool
     """Whether training has ended; early stopping ends it before all steps are done."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from greffon.core.config import EVALUATIONS, Recipe
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.nn.build import make_model
 from greffon.runs.params import of_recipe
 from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup
@@ -41,7 +41,7 @@ def check_memory(recipe: Recipe, copies: int = 1) -> None:
         raise UserError(
             f"this needs about {weights / 1e9:,.1f} GB for {of_recipe(recipe).total:,} parameters and "
             f"{states / 1e9:,.1f} GB for a batch of {rows:,} rows, but the machine has {there / 1e9:,.1f} GB; "
-            f"choose a smaller shape or {'--batch-tokens' if recipe.objective == 'seq2seq' else '--batch-size'}"
+            f"choose a smaller shape or {setting('batch_tokens' if recipe.objective == 'seq2seq' else 'batch_size')}"
         )
 
 

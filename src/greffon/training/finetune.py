@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Task, Training, check_names, override
-from greffon.core.conflicts import FINETUNING_RULES, Idle, Values, refuse_idle
+from greffon.core.conflicts import FINETUNING_RULES, GRAFT_RULES, LABEL_RULES, Idle, Values, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
@@ -26,6 +26,7 @@ from greffon.runs.huggingface.fit import export_note, head_form
 from greffon.runs.run import Run
 from greffon.training.distributed.launch import begin, launched
 from greffon.training.jobs import steps_of_epoch
+from greffon.training.selection import ONE_FOLD_FROM
 
 ADAPTED = "adapted"
 """Where, inside the new run, the body adapted to the task's own text is kept."""
@@ -55,18 +56,16 @@ def finetune(
     check_names(settings, Labels, Finetuning, Launch, Machine, Graft, Shape, Training)
     settings = {name: value for name, value in settings.items() if value is not None}
     launch, settings = part(Launch(), settings)
-    labels, settings = part(Labels(), settings)
+    asked, (labels, settings) = settings, part(Labels(), settings)
     tuning, settings = part(Finetuning(), settings)
     machine, settings = part(Machine(), settings)
     with launched(launch, machine, f"greffon resume {out}") as group:
         source = Run.open(run)
         data = replace(labelled_data(train, **vars(labels)), selection="folds" if labels.valid is None else "held-out")
-        if data.selection == "folds" and settings.get("average_checkpoints"):
-            raise UserError(
-                f"{setting('average_checkpoints')} keeps the mean if it is better on validation texts; "
-                f"add {setting('valid')}"
-            )
+        refuse_idle(LABEL_RULES, asked, {"task": data.task})
         splits = load_splits(data)
+        if data.selection == "folds":
+            _refuse_without_valid(settings, len(splits.train))
         recipe = graft_recipe(
             source,
             data,
@@ -89,6 +88,20 @@ def finetune(
             return prepare(source, recipe, path, adapt=tuning.adapt)
 
         return begin(out, lay_out, force=force, quiet=quiet, group=group, launch=launch)
+
+
+def _refuse_without_valid(settings: Mapping[str, Any], texts: int) -> None:
+    """Refuse settings that need validation texts, where the epoch is selected by cross-validation."""
+    if settings.get("average_checkpoints"):
+        raise UserError(
+            f"{setting('average_checkpoints')} keeps the mean if it is better on validation texts; "
+            f"add {setting('valid')}"
+        )
+    if settings.get("patience") and texts < ONE_FOLD_FROM:
+        raise UserError(
+            f"{setting('patience')} has no effect without {setting('valid')}: with fewer than {ONE_FOLD_FROM} labels "
+            f"the epoch is selected by the mean of folds that all train to the end; give one of them"
+        )
 
 
 def labelled_data(
@@ -200,6 +213,7 @@ def graft_recipe(
     training = override(training, {**settings, "seed": seed})
     asked = {**settings, "gradual_unfreezing": gradual_unfreezing}
     refuse_idle(FINETUNING_RULES, asked, vars(training))
+    _refuse_ignored(data.task, settings)
     epoch = steps_of_epoch(len(splits.train), training)
     training = replace(
         training,
@@ -207,9 +221,10 @@ def graft_recipe(
         evaluate_every=training.evaluate_every or epoch,
         unfreeze_every=epoch if gradual_unfreezing else training.unfreeze_every,
     )
-    _refuse_ignored(data.task, settings)
     if graft.pooling == "cls" and base.body == "decoder":
-        raise UserError(f"{source.path} reads forward, so its first token has seen nothing; choose another --pooling")
+        raise UserError(
+            f"{source.path} reads forward, so its first token has seen nothing; choose another {setting('pooling')}"
+        )
     return Recipe(
         objective="classify",
         preset=base.preset,
@@ -273,7 +288,7 @@ def _refuse_ignored(task: Task, settings: Mapping[str, Any]) -> None:
         why = f"here: only a head for classes has a probe, and this is for {task}; leave it out"
         refuse_idle([Idle(("head_init",), lambda values: why)], settings)
     ignored = ignored_settings(task)
-    refuse_idle([Idle((name,), partial(_here, why)) for name, why in ignored.items()], settings)
+    refuse_idle([*(Idle((name,), partial(_here, why)) for name, why in ignored.items()), *GRAFT_RULES], settings)
 
 
 def _here(why: str, values: Values) -> str:
@@ -305,12 +320,12 @@ def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> R
     The recipe comes last: where it stands, all that it relies on is there.
     """
     if adapt and source.recipe.objective == "body":
-        raise UserError(f"{source.path} has no head to go on pretraining with; leave out --adapt")
+        raise UserError(f"{source.path} has no head to go on pretraining with; leave out {setting('adapt')}")
     inner = out / ADAPTED
     try:
         (inner if adapt else out).mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise UserError(f"cannot write the run {out}: {problem.strerror}; choose another --out") from None
+        raise UserError(f"cannot write the run {out}: {problem.strerror}; choose another {setting('out')}") from None
     source.tokenizer.save(out)
     if not adapt:
         return Run.create(out, recipe)

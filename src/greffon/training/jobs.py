@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from greffon.core.config import Recipe, Training
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.rng import generator
 from greffon.data.batching import length_buckets
 from greffon.data.lsa import MOST_DOCUMENTS
@@ -103,7 +103,7 @@ def _check_views(corpus: Corpus[Views], recipe: Recipe, tokenizer: Tokenizer) ->
     if all(np.array_equal(first, other) for other in documents):
         raise UserError(
             f"{where}: no two documents to train on are different, so there is nothing to tell apart; "
-            "give different texts, one on each line, or choose --objective masked"
+            f"give different texts, one on each line, or choose {setting('objective', 'masked')}"
         )
     rows = corpus.train.rows(0, TRIAL_ROWS)
     if 2 * sum(row.copies for row in rows) > len(rows):
@@ -130,7 +130,7 @@ def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
         raise UserError(
             f"{where}: no pairs of sentences were found: a document is a line, unless blank lines stand between "
             "documents, and a pair needs two sentences of one document; put them on one line or set documents apart by "
-            f"blank lines, choose a context longer than {recipe.shape.context}, or leave out --next-sentence"
+            f"blank lines, choose a context longer than {recipe.shape.context}, or leave out {setting('next_sentence')}"
         )
     held = sum(pair.follows is not None for row in corpus.valid for pair in row)
     if held < FEW_HELD_OUT:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.runs.run import Run
 
 TRACKERS = {"tensorboard": "tensorboardX", "mlflow": "mlflow"}
@@ -74,7 +74,7 @@ def listening(run: Run, trackers: Sequence[str], step: int) -> Iterator[Listener
         try:
             opened[name] = module.open_tracker(run, step)
         except Exception as error:
-            raise UserError(f"--{name} cannot begin ({_first_line(error)}); mend that or leave it out") from None
+            raise UserError(f"{setting(name)} cannot begin ({_first_line(error)}); mend that or leave it out") from None
     listeners, finished = Listeners(MetricsFile(run), opened), False
     try:
         yield listeners
@@ -87,7 +87,7 @@ def refuse_missing(trackers: Sequence[str]) -> None:
     """Raise a `UserError` for a tracker whose package is not installed."""
     for name in trackers:
         if importlib.util.find_spec(TRACKERS[name]) is None:
-            raise UserError(f"--{name} needs {TRACKERS[name]}; install it with: pip install 'greffon[{name}]'")
+            raise UserError(f"{setting(name)} needs {TRACKERS[name]}; install it with: pip install 'greffon[{name}]'")
 
 
 def scalars(entry: Mapping[str, Any]) -> dict[str, float]:

@@ -197,7 +197,7 @@ def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) 
     if contrast is not None and contrast.span_length + 2 > shape.context:
         raise UserError(
             f"{setting('span_length', contrast.span_length)} does not fit into a context of {shape.context} tokens "
-            "between its two special tokens; choose a smaller --span-length or a larger --context"
+            f"between its two special tokens; choose a shorter one, or a larger {setting('context')}"
         )
     if masking is not None and masking.next_sentence:
         shape = replace(shape, segments=2)
@@ -227,10 +227,15 @@ def _vocab_size(start: Start, base: Foundation) -> int:
     if base.tokenizer is None:
         return base.preset.vocab_size_for(start.objective) if start.vocab_size is None else start.vocab_size
     if start.vocab_size is not None:
-        raise UserError("a tokenizer has its own vocabulary; give either --tokenizer or --vocab-size, not both")
+        raise UserError(
+            "a tokenizer has its own vocabulary; "
+            f"give either {setting('tokenizer')} or {setting('vocab_size')}, not both"
+        )
     loaded = Tokenizer.load(base.tokenizer)
     if start.objective == "masked" and "mask" in loaded.absent:
-        raise UserError(f"{base.tokenizer}: this tokenizer has no [MASK]; choose another one for --objective masked")
+        raise UserError(
+            f"{base.tokenizer}: this tokenizer has no [MASK]; choose another one for {setting('objective', 'masked')}"
+        )
     if not loaded.lossless:
         why = "lowercases all text" if loaded.lowercase else "has no byte fallback, or drops spaces"
         warnings.warn(
@@ -251,7 +256,9 @@ def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) ->
     }
     if objective != "masked":
         if given:
-            raise UserError(f"{setting(next(iter(given)))} belongs to --objective masked, not to {objective}")
+            raise UserError(
+                f"{setting(next(iter(given)))} belongs to {setting('objective', 'masked')}, not to {objective}"
+            )
         return None
     base = Masking() if origin is None or origin.recipe.masking is None else origin.recipe.masking
     if origin is not None and given.get("next_sentence", base.next_sentence) != base.next_sentence:
@@ -266,7 +273,9 @@ def _contrast(objective: str, settings: Mapping[str, Any], origin: Run | None) -
     given = {f.name: settings[f.name] for f in fields(Contrast) if f.name in settings}
     if objective != "contrastive":
         if given:
-            raise UserError(f"{setting(next(iter(given)))} belongs to --objective contrastive, not to {objective}")
+            raise UserError(
+                f"{setting(next(iter(given)))} belongs to {setting('objective', 'contrastive')}, not to {objective}"
+            )
         return None
     return override(Contrast() if origin is None else origin.recipe.contrast or Contrast(), given)
 

@@ -27,7 +27,7 @@ class TrainingProgress:
         self.started = time.monotonic()
         self.last_line = self.started
         self.speed, self.loss, self.auxiliary = RunningMean(), RunningMean(), RunningMean()
-        self.beside = ""  # name of the auxiliary loss
+        self.auxiliary_name = ""  # name of the auxiliary loss
         self.scores = ""
         self.bar: Progress | None = None
         self.task = TaskID(0)
@@ -62,13 +62,13 @@ class TrainingProgress:
         self.speed.add(step.tokens / step.seconds)
         (_, main_loss), *others = step.parts.items() if step.parts else [("", step.loss)]
         self.loss.add(main_loss)
-        for self.beside, loss in others:
+        for self.auxiliary_name, loss in others:
             self.auxiliary.add(loss)
         if self.quiet:
             return
         text = f"loss {self.loss.value:.3f}"
-        if self.beside:
-            text += f" + {self.auxiliary.value:.3f} for {AUXILIARY_LOSSES[self.beside]}"
+        if self.auxiliary_name:
+            text += f" + {self.auxiliary.value:.3f} for {AUXILIARY_LOSSES[self.auxiliary_name]}"
         if step.bytes:
             text += f" · {self.loss.value * step.targets / step.bytes / math.log(2):.2f} bits/byte"
         text += f" · {self.speed.value:,.0f} tokens/s{self.scores}"

@@ -26,15 +26,17 @@ def check_text(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs, object
     else:
         for f in fields(Pairs):
             if getattr(pairs, f.name) != f.default:
-                raise UserError(f"{setting(f.name)} is for translation; add --objective seq2seq")
+                raise UserError(f"{setting(f.name)} is for translation; add {setting('objective', 'seq2seq')}")
         if not texts:
             raise UserError("no text to train on; name at least one file, directory or glob")
         if corpus.text_column != Corpus().text_column and (reason := reason_without_columns([*texts, *corpus.valid])):
             raise UserError(f"{setting('text_column', corpus.text_column)} has no effect {reason}")
     if corpus.mix and len(corpus.mix) != len(texts):
-        raise UserError(f"--mix has {len(corpus.mix)} numbers for {len(texts)} texts; give one for each")
+        raise UserError(f"{setting('mix')} has {len(corpus.mix)} numbers for {len(texts)} texts; give one for each")
     if corpus.mix and min(corpus.mix) < 1:
-        raise UserError(f"--mix takes {min(corpus.mix)} rows of a text; choose 1 or more, or leave that text out")
+        raise UserError(
+            f"{setting('mix')} takes {min(corpus.mix)} sequences of a text; choose 1 or more, or leave that text out"
+        )
     if len(corpus.mix) == 1:
         raise UserError(f"{setting('mix')} has no effect on a single text; leave it out")
     for files in (texts, corpus.valid):
@@ -45,9 +47,12 @@ def check_text(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs, object
 def _check_pairs(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs) -> None:
     """Refuse files that cannot be pairs, and settings that a translator would ignore."""
     if corpus.mix:
-        raise UserError("--mix is for texts, not for pairs; leave it out")
+        raise UserError(f"{setting('mix')} is for texts, not for pairs; leave it out")
     if corpus.text_column != Corpus().text_column:
-        raise UserError("--text-column is not for translation; use --source-column and --target-column")
+        raise UserError(
+            f"{setting('text_column')} is not for translation; "
+            f"use {setting('source_column')} and {setting('target_column')}"
+        )
     files = {name: Path(file).expanduser() for name, file in vars(pairs).items() if file and "column" not in name}
     for one, other in (("source", "target"), ("valid_source", "valid_target")):
         for here, there in ((one, other), (other, one)):
@@ -55,13 +60,19 @@ def _check_pairs(texts: Sequence[str | Path], corpus: Corpus, pairs: Pairs) -> N
                 raise UserError(f"{setting(here)} needs {setting(there)}: two files, aligned line by line")
     if ("source" in files) == bool(texts):
         raise UserError(
-            "no pairs to train on, or too many: give --source F --target F, "
+            f"no pairs to train on, or too many: give {setting('source')} and {setting('target')}, "
             "or a table with the columns source and target"
         )
     if "valid_source" in files and corpus.valid:
-        raise UserError("held-out pairs are given twice; leave out --valid, or --valid-source and --valid-target")
+        raise UserError(
+            f"held-out pairs are given twice; leave out {setting('valid')}, "
+            f"or {setting('valid_source')} and {setting('valid_target')}"
+        )
     if not texts and not corpus.valid and (pairs.source_column, pairs.target_column) != ("source", "target"):
-        raise UserError("--source-column and --target-column have no effect with --source F, a file without columns")
+        raise UserError(
+            f"{setting('source_column')} and {setting('target_column')} have no effect with {setting('source')}, "
+            "a file without columns"
+        )
     for name, file in files.items():
         if not file.is_file():
             raise UserError(f"{file.absolute()}: there is no such file; check {setting(name)}")
@@ -143,9 +154,15 @@ def _shared_by(
     runs = [run for run in sides if run is not None]
     first = runs[0]
     if start.objective != "seq2seq":
-        raise UserError("--encoder-from and --decoder-from are for translation; add --objective seq2seq")
+        raise UserError(
+            f"{setting('encoder_from')} and {setting('decoder_from')} are for translation; "
+            f"add {setting('objective', 'seq2seq')}"
+        )
     if start.init_from is not None:
-        raise UserError("--init-from already gives both sides; leave out --encoder-from and --decoder-from")
+        raise UserError(
+            f"{setting('init_from')} already gives both sides; "
+            f"leave out {setting('encoder_from')} and {setting('decoder_from')}"
+        )
     for run in runs:
         if run.recipe.objective in ("classify", "seq2seq"):
             raise UserError(f"{run.path} is a {run.recipe.objective} run; give a pretrained body")

@@ -18,7 +18,7 @@ import torch
 
 from greffon.core.config import Recipe, Training, from_dict
 from greffon.core.console import say
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.locks import sole_use
 from greffon.core.machine import keep_memory
 from greffon.data.corpora import documents
@@ -191,7 +191,7 @@ def _initial(run: Run, tell: Callable[[str], None], group: ProcessGroup) -> Mode
     if recipe.origin:
         source = Run.open(recipe.origin)
         if recipe.vocab_size != source.recipe.vocab_size or run.tokenizer.digest != source.tokenizer.digest:
-            raise UserError(f"{source.path} has another tokenizer; give --tokenizer {source.path}")
+            raise UserError(f"{source.path} has another tokenizer; give {setting('tokenizer', source.path)}")
         tell(str(transfer(model, source, head=recipe.graft is None)))
     if recipe.encoder_origin or recipe.decoder_origin:
         sides = [Run.open(path) if path else None for path in (recipe.encoder_origin, recipe.decoder_origin)]
@@ -413,8 +413,8 @@ def _diverged(run: Run, step: Step, state: TrainingState) -> str:
     return (
         f"training diverged: {state.spikes.in_a_row} steps in a row went wrong (step {step.number:,}: "
         f"{step.skipped}), and the run stands at its last good checkpoint, step {run.checkpoint_step:,}; start again "
-        f"with a lower --learning-rate (it was {training.learning_rate:g}) or "
-        f"--muon-learning-rate ({training.muon_learning_rate:g}){kept}"
+        f"with a lower {setting('learning_rate')} (it was {training.learning_rate:g}) or "
+        f"{setting('muon_learning_rate')} ({training.muon_learning_rate:g}){kept}"
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.model import Model
 from greffon.runs.run import Run
@@ -87,7 +87,7 @@ def transfer_sides(model: Model, tokenizer: Tokenizer, encoder: Run | None, deco
         if run is None:
             continue
         if run.tokenizer.digest != tokenizer.digest:
-            raise UserError(f"{run.path} has another tokenizer; give --tokenizer {run.path}")
+            raise UserError(f"{run.path} has another tokenizer; give {setting('tokenizer', run.path)}")
         for name, p in run.load_model().named_parameters():
             ours = name.replace("body.", prefix, 1)
             if name.startswith("body.embedding."):

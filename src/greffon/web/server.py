@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from greffon.core.console import say
-from greffon.core.errors import UserError, out_of_range
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.runs.run import Run
 from greffon.web.app import make_app
 from greffon.web.catalogue import Catalogue
@@ -47,7 +47,9 @@ def listen(host: str, port: int) -> socket.socket:
         raise UserError(f"there is no host {host!r}; give an address of this machine, such as 127.0.0.1") from None
     except OSError as problem:
         if problem.errno == errno.EADDRINUSE:
-            raise UserError(f"port {port} is taken; choose another with --port, or 0 for any free one") from None
+            raise UserError(
+                f"port {port} is taken; choose another with {setting('port')}, or 0 for any free one"
+            ) from None
         raise UserError(f"cannot listen on {host}, port {port}: {problem.strerror}; choose others") from None
 
 

@@ -49,13 +49,11 @@ def settings_of(task: str, family: str) -> dict[str, Any]:
     """What must be said beyond the defaults for a head that can be exported."""
     if task.startswith("pairs"):
         return {"pair_reading": "cross"}
-    if task == "classes" and family in (
-        "Llama",
-        "Qwen2",
-        "GPT-NeoX",
-        "GPT-2",
-    ):  # by default a head of classes starts as the probe
+    # By default a head of classes starts as the probe.
+    if task == "classes" and family in ("Llama", "Qwen2", "GPT-NeoX", "GPT-2"):
         return {"head_init": "random", "pooling": "last", "class_bias": False}
+    if task == "classes" and family == "EuroBERT":
+        return {"head_init": "random", "pooler_norm": False, "pooler_activation": "gelu", "pooler_bias": True}
     return {"head_init": "random"} if task == "classes" and family in ("BERT", "RoBERTa", "DistilBERT") else {}
 
 

@@ -48,6 +48,7 @@ class TranslationDemo:
     """What the demo leaves: the translator, its scores on the test, and some of its translations."""
 
     run: Run
+    """The trained translator."""
     scores: TranslationScores
     examples: list[Translation]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from greffon.core.config import Data
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError, did_you_mean, setting
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.readers import SUFFIXES, first_row, suffix_of
@@ -66,7 +66,7 @@ def unknown_label(own: Sequence[str], known: Sequence[str]) -> str:
 
 def no_weights(task: str) -> UserError:
     """Return the error for weights of a task that has no classes."""
-    return UserError(f"--class-weights is for classes and labels, and this is for {task}; leave it out")
+    return UserError(f"{setting('class_weights')} is for classes and labels, and this is for {task}; leave it out")
 
 
 def columns_of(path: Path) -> dict[str, object]:

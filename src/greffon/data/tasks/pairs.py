@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from greffon.core.config import Data
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.data.corpora import Labelled, label_cell, string_cell
 from greffon.data.lint import CLASSES, Finding, lint, see
 from greffon.data.readers import rows
@@ -80,7 +80,9 @@ class Pairs:
 def pair_columns(data: Data) -> tuple[str, str]:
     """Return the columns of the two texts."""
     if len(data.pair_columns) != 2:
-        raise UserError(f"--pair-columns takes two names, such as text_a text_b, not {len(data.pair_columns)}")
+        raise UserError(
+            f"{setting('pair_columns')} takes two names, such as text_a text_b, not {len(data.pair_columns)}"
+        )
     return data.pair_columns[0], data.pair_columns[1]
 
 

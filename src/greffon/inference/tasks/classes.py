@@ -28,9 +28,11 @@ class Classification(JsonResult):
     """A text, its label, and the probability of each label."""
 
     text: str
+    """The text."""
     label: str | None
     """The most probable label; None if it is less probable than was asked for."""
     probabilities: dict[str, float]
+    """Probability of each label."""
 
     def above(self, least: float) -> "Classification":
         """Leave the label out if its probability is lower."""
@@ -50,10 +52,13 @@ class PairClassification(JsonResult):
     """A pair of texts, its label, and the probability of each label."""
 
     text_a: str
+    """The first text."""
     text_b: str
+    """The second text."""
     label: str | None
     """The most probable label; None if it is less probable than was asked for."""
     probabilities: dict[str, float]
+    """Probability of each label."""
 
     def above(self, least: float) -> "PairClassification":
         """Leave the label out if its probability is lower."""

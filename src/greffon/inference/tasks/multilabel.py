@@ -28,8 +28,11 @@ class Labelling(JsonResult):
     """A text, its labels, and the probability of each label."""
 
     text: str
+    """The text."""
     labels: list[str]
+    """Labels that are given."""
     probabilities: dict[str, float]
+    """Probability of each label."""
 
     def above(self, least: float) -> "Labelling":
         """Leave out the labels whose probability is lower."""
@@ -50,6 +53,7 @@ class LabelScore:
     """Scores of one label."""
 
     f1: float
+    """F1 of the label, given from its threshold on."""
     average_precision: float
     """Area under the curve of precision over recall; 0 for a label that no text has."""
     support: int

@@ -19,7 +19,9 @@ class Rating(JsonResult):
     """A text and its score."""
 
     text: str
+    """The text."""
     score: float
+    """Predicted score, on the scale of the training file."""
 
     def above(self, least: float) -> "Rating":
         """Return the score, which has no probability."""
@@ -39,8 +41,11 @@ class PairRating(JsonResult):
     """A pair of texts and its score."""
 
     text_a: str
+    """The first text."""
     text_b: str
+    """The second text."""
     score: float
+    """Predicted score, on the scale of the training file."""
 
     def above(self, least: float) -> "PairRating":
         """Return the score, which has no probability."""

@@ -21,10 +21,15 @@ class MarkedSpan(JsonResult):
     """A span of a text, by the offsets of its characters, and the mean probability of its words' tags."""
 
     start: int
+    """Offset of its first character."""
     end: int
+    """Offset behind its last character."""
     label: str
+    """Its label."""
     text: str
+    """Its characters."""
     probability: float
+    """Mean probability of its words' tags."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Marking(JsonResult):
     """A text and its spans."""
 
     text: str
+    """The text."""
     spans: list[MarkedSpan]
 
     def above(self, least: float) -> "Marking":

@@ -83,7 +83,7 @@ class ScoringTags:
     """Texts whose rows are computed in batches of similar length."""
 
     texts: Sequence[TaggedText]
-    places: Sequence[Sequence[tuple[int, int]]]
+    members: Sequence[Sequence[tuple[int, int]]]
     """For each batch, the text and the row of each of its rows."""
     batches: Sequence[Batch]
 
@@ -148,14 +148,14 @@ class TaggedTexts:
         """Batch all rows of texts by length."""
         every = [(i, j) for i, text in enumerate(encoded) for j in range(len(text.rows))]
         every.sort(key=lambda place: len(encoded[place[0]].rows[place[1]].tokens))
-        places: list[list[tuple[int, int]]] = [[]]
+        groups: list[list[tuple[int, int]]] = [[]]
         for i, j in every:
-            if places[-1] and (len(places[-1]) + 1) * len(encoded[i].rows[j].tokens) > SCORING_TOKENS:
-                places.append([])
-            places[-1].append((i, j))
-        places = [members for members in places if members]
-        batches = [self.objective.batch([encoded[i].rows[j] for i, j in members]) for members in places]
-        return ScoringTags(encoded, places, batches)
+            if groups[-1] and (len(groups[-1]) + 1) * len(encoded[i].rows[j].tokens) > SCORING_TOKENS:
+                groups.append([])
+            groups[-1].append((i, j))
+        groups = [members for members in groups if members]
+        batches = [self.objective.batch([encoded[i].rows[j] for i, j in members]) for members in groups]
+        return ScoringTags(encoded, groups, batches)
 
     @torch.no_grad()
     def outputs(self, model: Model, texts: ScoringTags) -> list[np.ndarray]:
@@ -167,11 +167,11 @@ class TaggedTexts:
             blank = np.zeros((text.count, len(self.numbers)))
             blank[:, self.numbers.get(OUTSIDE, 0)] = 1.0
             found.append(blank)
-        for places, batch in zip(texts.places, texts.batches, strict=True):
+        for members, batch in zip(texts.members, texts.batches, strict=True):
             raise_if_cancelled()
             moved = batch.to(device)
             probabilities = model(moved.tokens, moved.document_ids, moved.positions).softmax(dim=-1).cpu().numpy()
-            for (i, j), row in zip(places, probabilities, strict=True):
+            for (i, j), row in zip(members, probabilities, strict=True):
                 words = texts.texts[i].rows[j]
                 found[i][words.words] = row[words.firsts]
         return found

@@ -70,8 +70,10 @@ TOKENS = {"ForTokenClassification": "tokens"}
 
 def token_graft(family: Family) -> Mapping[str, tuple[Any, ...]]:
     """Describe the heads over tokens of a family: one linear layer, or ModernBERT's dense layer and norm before it."""
-    plain: dict[str, tuple[Any, ...]] = {"pooler_activation": ("none",), "pooler_norm": (False,), "class_bias": (True,)}
-    dense = {name: values for name, values in family.graft.items() if name in (*plain, "pooler_bias")}
+    plain: dict[str, tuple[Any, ...]] = {
+        "pooler_activation": ("none",), "pooler_norm": (False,), "pooler_bias": (True,), "class_bias": (True,),
+    }  # fmt: skip
+    dense = {name: values for name, values in family.graft.items() if name in plain}
     return dense if family.graft.get("pooler_norm") == (True,) else plain
 
 

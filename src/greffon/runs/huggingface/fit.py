@@ -137,7 +137,7 @@ def export_note(recipe: Recipe) -> str:
 def remedy(family: Family, recipe: Recipe) -> str:
     """Say how to make a model that fits a family: with which body, and with which settings of the head."""
     misfit = recipe.graft is None or misfits(family, _body_alone(recipe))
-    offered = f"; a body of --preset {family.offered} fits" if misfit and family.offered else ""
+    offered = f"; a body of {_offer(family)} fits" if misfit and family.offered else ""
     if recipe.graft is None or not (differing := graft_misfits(family, recipe)):
         return offered
     wanted = _form({name: possible for name, (_, possible) in differing.items()})
@@ -145,6 +145,16 @@ def remedy(family: Family, recipe: Recipe) -> str:
         wanted["head_init"] = "random"
     options = " ".join(setting(name, value) for name, value in wanted.items())
     return f"{offered}; fine-tune with {options}"
+
+
+def _offer(family: Family) -> str:
+    """Name the preset that is offered for a family, and the settings beside it."""
+    preset, *words = family.offered.split()
+    named = {
+        name.removeprefix("--").replace("-", "_"): value for name, value in zip(words[::2], words[1::2], strict=True)
+    }
+    written = {"true": True, "false": False}
+    return " ".join(setting(name, written.get(value, value)) for name, value in {"preset": preset, **named}.items())
 
 
 def refuse_apart(recipe: Recipe, where: Path) -> None:

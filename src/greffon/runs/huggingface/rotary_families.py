@@ -152,7 +152,7 @@ GPT_NEOX = Family(
     title="GPT-NeoX",
     body="decoder",
     preset="llama",
-    offered="compact --norm layer --bias true --activation squared-relu --untied-head-bias false",
+    offered="compact --norm layer --bias true --activation squared-relu",
     names={
         "layers": "num_hidden_layers", "hidden_size": "hidden_size", "heads": "num_attention_heads",
         "intermediate_size": "intermediate_size", "activation": "hidden_act", "dropout": "hidden_dropout",

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from greffon.core.device import using
-from greffon.core.errors import UserError, out_of_range
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.machine import available_cores, launched_by_torchrun
 from greffon.core.settings import Launch, Machine
 from greffon.runs.create import room_for
@@ -38,9 +38,12 @@ def process_group(processes: int, fsdp: bool) -> ProcessGroup:
     if processes < 1:
         raise out_of_range("processes", processes, "choose 1 or more")
     if launched_by_torchrun() and processes > 1:
-        raise UserError("a launcher (torchrun) has started the processes already; leave out --processes")
+        raise UserError(f"a launcher (torchrun) has started the processes already; leave out {setting('processes')}")
     if fsdp and processes == 1 and not launched_by_torchrun():
-        raise UserError("--fsdp spreads the weights over processes; add --processes N, or start it with torchrun")
+        raise UserError(
+            f"{setting('fsdp')} spreads the weights over processes; add {setting('processes')}, or start it with "
+            "torchrun"
+        )
     if not launched_by_torchrun():
         return SINGLE_PROCESS
     if not _groups:
@@ -48,7 +51,7 @@ def process_group(processes: int, fsdp: bool) -> ProcessGroup:
 
         _groups[fsdp] = TorchProcessGroup(fsdp)
     if fsdp not in _groups:
-        raise UserError("one process cannot train with --fsdp and without; start it anew")
+        raise UserError(f"one process cannot train with {setting('fsdp')} and without; start it anew")
     return _groups[fsdp]
 
 
@@ -131,7 +134,7 @@ def carry_out(run: Run, *, group: ProcessGroup, quiet: bool, launch: Launch) -> 
     graft = run.recipe.graft
     if launch.fsdp and graft is not None and graft.adversarial_epsilon:
         # FSDP gathers the weights for one forward and one backward pass; adversarial training has several.
-        raise UserError("--adversarial-epsilon does not go with --fsdp; leave one of them out")
+        raise UserError(f"{setting('adversarial_epsilon')} does not go with {setting('fsdp')}; leave one of them out")
     if launch.processes > 1:
         return start_processes(run, launch, quiet=quiet)
     return train(run, quiet=quiet, group=group, trackers=launch.trackers)

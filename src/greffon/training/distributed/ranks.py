@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from greffon.core.console import say
 from greffon.core.device import DEVICE, asked_device
-from greffon.core.errors import ToldError, UserError
+from greffon.core.errors import ToldError, UserError, setting
 from greffon.nn.blocks import Block, CrossBlock
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
@@ -184,11 +184,11 @@ class TorchProcessGroup(ProcessGroup):
                 raise ToldError(1) from None
             if PARENT in os.environ:
                 if mistake:
-                    self.store.set("sentence", str(problem))
+                    self.store.set("sentence", problem.args[0])  # as it is: the parent names settings for its reader
                 raise ToldError(1) from None
-            sentence = str(problem) if mistake else f"another process of this training has gone; go on with `{how}`"
+            sentence = problem.args[0] if mistake else f"another process of this training has gone; go on with `{how}`"
             if not self.is_main:
-                say(f"greffon: process {self.rank}: {sentence}")
+                say(f"greffon: process {self.rank}: {UserError(sentence).on_command_line()}")
                 raise ToldError(1) from None
             raise UserError(sentence) from None
         except KeyboardInterrupt:
@@ -230,7 +230,7 @@ def _part_of(store: Any, name: str) -> Any:
 def _device() -> torch.device:
     asked = os.environ.get(DEVICE)
     if asked == "mps":
-        raise UserError("several processes compute on CPUs or CUDA GPUs; leave out --device mps")
+        raise UserError(f"several processes compute on CPUs or CUDA GPUs; leave out {setting('device', 'mps')}")
     if asked == "cpu" or not torch.cuda.is_available():
         return asked_device() if asked else torch.device("cpu")
     there, wanted = torch.cuda.device_count(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
