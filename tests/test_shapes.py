@@ -13,6 +13,7 @@ MOST = 8
 VERBS = {
     "comparison/compare.py: compare",
     "inference/evaluate.py: evaluate",
+    "inference/translate.py: translate_best",
     "labelling/label.py: label",
     "labelling/study.py: label_study",
     "training/finetune.py: finetune",

@@ -40,6 +40,7 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
     from greffon.core.machine import keep_memory
     from greffon.core.presets import lab
     from greffon.inference.sampling import GREEDY, generate_tokens
+    from greffon.inference.vocabulary import Vocabulary
     from greffon.nn.build import make_model
 
     keep_memory()
@@ -48,8 +49,9 @@ def greffon(turns: Turns, size: Size, folder: Path) -> None:
     model = make_model(Recipe("causal", "lab", shape, preset.training, Data(), size.vocab_size))
     model.prepack()  # as `generate` does
     end = size.vocab_size - 1  # never drawn, so that all write as much
+    words = Vocabulary(padding=0, start=0, end=end, banned=(0, end))
     for _ in turns:
-        steps = generate_tokens(model, size.prompts(), size.tokens, GREEDY, seed=0, end=end, padding=0, banned=[0, end])
+        steps = generate_tokens(model, size.prompts(), size.tokens, GREEDY, seed=0, vocabulary=words)
         turns.report(sum(len(step.tokens) for step in steps))
 
 

@@ -11,7 +11,8 @@ import torch
 from greffon.core.config import Shape
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
-from greffon.inference.beam import Hypothesis, Search, Vocabulary, _batches, search_all, search_batch
+from greffon.inference.beam import Hypothesis, Search, _batches, search_all, search_batch
+from greffon.inference.vocabulary import Vocabulary
 from greffon.nn.attention import Attention, watching
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead

@@ -1,6 +1,7 @@
 """The CTranslate2 backend against our own search: the same weights, the same translations."""
 
 import dataclasses
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import torch
 
 import greffon
 from greffon.cli import run as command
-from greffon.core.config import Data, Recipe, Shape
+from greffon.core.config import Data, GenerationConfig, Recipe, Shape
 from greffon.core.errors import UserError
 from greffon.core.files import cache_folder
 from greffon.core.presets import base, small
@@ -19,7 +20,7 @@ from greffon.core.rng import generator
 from greffon.data.tokenizer import Tokenizer
 from greffon.inference.beam import Search, search_all
 from greffon.inference.ctranslate2 import search_ctranslate2
-from greffon.inference.scoring import translation_vocabulary
+from greffon.inference.vocabulary import vocabulary_of
 from greffon.nn.build import make_model
 from greffon.nn.quantize import can_quantize_int8
 from greffon.runs.run import Run
@@ -78,13 +79,44 @@ def test_greedy_output_is_equal(shape: Shape, tmp_path: Path) -> None:
     random = generator(0, "sources")
     sources = [random.integers(6, run.recipe.vocab_size, n) for n in (3, 9, 1, 6, 22, 6)]
     limits = [2, 24, 12, 9, 24, 1]  # one below the others: sought again
-    words = translation_vocabulary(run.tokenizer, run.recipe.vocab_size)
+    words = vocabulary_of(run.tokenizer, run.recipe.vocab_size)
     wanted = search_all(run.load_model(), sources, limits, Search(beam_size=1), words)
     found = search_ctranslate2(run, sources, limits, Search(beam_size=1), words)
     assert [h.tokens for (h,) in found] == [h.tokens for (h,) in wanted]
     # Banned tokens have no share in the library's probabilities; in ours they have.
     assert [h.score for (h,) in found] == pytest.approx([h.score for (h,) in wanted], abs=0.1)
     assert search_ctranslate2(run, [], [], Search(beam_size=1), words) == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "beam"),
+    [
+        *itertools.product(
+            [{"forced_bos_token_id": 50}, {"forced_eos_token_id": 2}, {"suppress_tokens": (182, 264, 92)}], [1, 4]
+        ),
+        ({"eos_token_id": (92, 264, 2)}, 1),  # a beam of several would stop at other hypotheses
+    ],
+)
+def test_the_rules_of_a_checkpoint_are_obeyed(rules: dict[str, object], beam: int, tmp_path: Path) -> None:
+    run = make(tmp_path / "run", PRE)
+    random = generator(0, "sources")
+    sources = [random.integers(6, run.recipe.vocab_size, n) for n in (3, 9, 1, 6, 22, 6)]
+    limits = [4, 12, 12, 9, 12, 7]
+    words = vocabulary_of(run.tokenizer, run.recipe.vocab_size, GenerationConfig(renormalize_logits=True, **rules))
+    wanted = [best for best, *_ in search_all(run.load_model(), sources, limits, Search(beam), words)]
+    found = [best for best, *_ in search_ctranslate2(run, sources, limits, Search(beam), words)]
+    assert [h.tokens for h in found] == [h.tokens for h in wanted]
+    assert [h.score for h in found] == pytest.approx([h.score for h in wanted], abs=1e-4)
+    free = search_all(run.load_model(), sources, limits, Search(beam), vocabulary_of(run.tokenizer, 268))
+    assert [h.tokens for h in wanted] != [best.tokens for best, *_ in free]
+
+
+def test_rules_that_the_library_lacks_are_refused(tmp_path: Path) -> None:
+    run = make(tmp_path / "run", PRE)
+    for rules in (GenerationConfig(begin_suppress_tokens=(9,)), GenerationConfig(forced_eos_token_id=9)):
+        words = vocabulary_of(run.tokenizer, run.recipe.vocab_size, rules)
+        with pytest.raises(UserError, match=r"CTranslate2 .*; use --backend torch"):
+            search_ctranslate2(run, [], [], Search(), words)
 
 
 @pytest.fixture(scope="module")

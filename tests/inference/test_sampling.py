@@ -9,12 +9,14 @@ from greffon.core.config import Shape
 from greffon.core.errors import UserError
 from greffon.inference import sampling
 from greffon.inference.sampling import COLD, GREEDY, Reader, Sampling, candidates, draw, generate_tokens
+from greffon.inference.vocabulary import Vocabulary
 from greffon.nn import quantize
 from greffon.nn.body import Decoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
 
 SHAPE = Shape(layers=2, hidden_size=16, heads=2, intermediate_size=32, context=24)
+WORDS = Vocabulary(padding=0, start=1, end=2, banned=(0, 1))
 PROMPTS = [[1, 5, 6], [1], [1, 9, 8, 7, 6, 5, 4], [1, 20]]
 
 
@@ -25,7 +27,7 @@ def make(positions: str = "rotary") -> Model:
 
 
 def generate(model: Model, prompts: list[list[int]], tokens: int, sampling: Sampling, seed: int = 0) -> list[list[int]]:
-    steps = list(generate_tokens(model, prompts, tokens, sampling, seed=seed, end=2, padding=0, banned=[0, 1]))
+    steps = list(generate_tokens(model, prompts, tokens, sampling, seed=seed, vocabulary=WORDS))
     return [[step.tokens[row] for step in steps] for row in range(len(prompts))]
 
 

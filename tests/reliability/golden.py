@@ -34,7 +34,7 @@ PLAIN = {
 }
 """One thread, and none of the vector instructions that differ from one CPU to another."""
 
-LARGE = {"base", "bert", "distilbert", "gpt2", "llama", "marian", "modernbert"}
+LARGE = {"base", "bert", "distilbert", "gpt2", "llama", "m2m100", "marian", "mbart", "modernbert"}
 """Smaller presets are made from these: too large to try whenever the tests run."""
 
 STEPS, ROWS, LENGTH, VOCABULARY = 20, 2, 24, 200

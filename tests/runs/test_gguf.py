@@ -25,12 +25,21 @@ NAMES = {
     "llama": ["attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"],
     "gpt2": ["attn_norm", "attn_qkv", "attn_output", "ffn_norm", "ffn_up", "ffn_down"],
 }
+NAMES |= {
+    "qwen2": NAMES["llama"], "qwen3": [*NAMES["llama"], "attn_q_norm", "attn_k_norm"], "gptneox": NAMES["gpt2"],
+}  # fmt: skip
+READABLE = [kind for kind in NAMES if kind != "gptneox"]
+"""Of GPT-NeoX, `transformers` reads no GGUF."""
+NEOX = {"norm": "layer", "bias": True, "partial_rotary_factor": 0.5}
 
 
 @pytest.fixture(scope="module")
 def runs(tiny: TinyRuns) -> dict[str, Run]:
     gpt2 = tiny.body("gpt2", preset="gpt2-mini", steps=1, intermediate_size=64)
-    return {"llama": tiny.causal, "gpt2": gpt2}
+    qwen2 = tiny.body("qwen2", steps=1, qkv_bias=True, key_value_heads=1)
+    qwen3 = tiny.body("qwen3", steps=1, qk_norm=True, key_value_heads=1, head_dim=32, tie_embeddings=False)
+    neox = tiny.body("neox", steps=1, activation="gelu", **NEOX)
+    return {"llama": tiny.causal, "gpt2": gpt2, "qwen2": qwen2, "qwen3": qwen3, "gptneox": neox}
 
 
 def read(file: Path) -> tuple[dict[str, object], dict[str, np.ndarray], dict[str, str]]:
@@ -51,7 +60,7 @@ def logits(folder: Path, tokens: torch.Tensor, config: Path) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", READABLE)
 @pytest.mark.parametrize(("precision", "tolerance"), [(None, 1e-5), ("f16", 5e-3), ("q8_0", 0.1)])
 def test_another_reader_computes_the_same(
     kind: str, precision: str | None, tolerance: float, runs: dict[str, Run], tmp_path: Path
@@ -89,6 +98,16 @@ def test_tensors_settings_and_tokenizer_are_read_back(kind: str, runs: dict[str,
                 pairs = matrix.reshape(heads, width // heads // 2, 2, width)  # neighbours rotate together
                 apart = np.concatenate([pairs[:, :, 0], pairs[:, :, 1]], axis=1).reshape(width, width)
                 np.testing.assert_array_equal(apart, theirs.pop(f"model.layers.{i}.self_attn.{other}.weight").numpy())
+    if kind == "gptneox":
+        np.testing.assert_array_equal(tensors.pop("output.weight"), tensors["token_embd.weight"])
+        assert settings["gptneox.use_parallel_residual"] is False
+        assert settings["gptneox.rope.dimension_count"] == shape.rotated
+        own = dict(run.load_model().named_parameters())
+        for i in range(shape.layers):
+            for part in ("weight", "bias"):
+                names = [f"body.blocks.{i}.attention.{name}.{part}" for name in ("query", "key", "value")]
+                stacked = np.concatenate([own[name].detach().numpy() for name in names])
+                np.testing.assert_array_equal(tensors[f"blk.{i}.attn_qkv.{part}"], stacked)
     found = sorted(float(np.abs(tensor).sum(dtype=np.float64)) for tensor in tensors.values())
     expected = sorted(float(tensor.abs().double().sum()) for tensor in theirs.values())
     np.testing.assert_allclose(found, expected, rtol=1e-12)  # each other one is there, once
@@ -129,6 +148,12 @@ def test_what_does_not_go_to_gguf_is_refused(tiny: TinyRuns, runs: dict[str, Run
     out = tmp_path / "out"
     with pytest.raises(UserError, match="only causal runs"):
         greffon.export(tiny.masked, to="gguf", out=out)
+    relu = tiny.body("relu2", steps=1, activation="squared-relu", **NEOX)
+    with pytest.raises(UserError, match="activation 'relu2' of a gpt_neox is not exported to gguf"):
+        greffon.export(relu, to="gguf", out=out)
+    stretched = {"rope_scaling": "llama3", "rope_factor": 8.0, "rope_original_context": 16}
+    with pytest.raises(UserError, match="stretched by 'llama3'"):
+        greffon.export(tiny.body("stretched", steps=1, **stretched), to="gguf", out=out)
     with pytest.raises(UserError, match="choose f32, f16, q8_0"):
         greffon.export(runs["llama"], to="gguf", out=out, quantize="int8")
     with pytest.raises(UserError, match="leave out quantize=f16"):

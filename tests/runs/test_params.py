@@ -40,7 +40,9 @@ shapes = st.builds(
     activation=st.sampled_from(["relu", "squared-relu", "gelu", "swiglu", "geglu"]),
     norm=st.sampled_from(["layer", "rms"]),
     norm_place=st.sampled_from(["pre", "post"]),
-    positions=st.sampled_from(["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]),
+    positions=st.sampled_from(
+        ["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "rotary", "learned", "none"]
+    ),
     bias=st.booleans(),
     tie_embeddings=st.booleans(),
     context=st.integers(1, 64),

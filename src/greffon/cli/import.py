@@ -10,7 +10,11 @@ from greffon.cli.parsing import parse
 
 @dataclass(frozen=True)
 class Args:
-    """Convert a Hugging Face checkpoint (BERT, RoBERTa, DistilBERT, GPT-2, Marian) to a run."""
+    """Convert a Hugging Face checkpoint to a run.
+
+    Families: BERT, RoBERTa, DistilBERT, ModernBERT, EuroBERT, GPT-2, Llama, Qwen2, Qwen3, GPT-NeoX (Pythia), Marian,
+    mBART, M2M100 and NLLB.
+    """
 
     checkpoint: Checkpoint
     """Directory with config.json, safetensors and tokenizer files, or hf:owner/name, which is downloaded first."""

@@ -33,6 +33,10 @@ class Args:
     """Inference engine: torch, or ctranslate2, which is faster; the run is converted for it once."""
     int8: Flag = False
     """Compute with 8-bit integers: faster for many sentences or a large model, but slightly less exact."""
+    source_lang: str = ""
+    """Language of the sources, for a translator of many: fr_XX (mBART), fr (M2M100), fra_Latn (NLLB)."""
+    target_lang: str = ""
+    """Language to translate into, for a translator of many."""
     json: Flag = False
     """Print one JSON object per line."""
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]

@@ -20,7 +20,7 @@ GATED = ("swiglu", "geglu")
 """Activations in which a third linear layer of the feed-forward network gates the first."""
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["pre", "post"]
-Positions = Literal["sinusoidal", "sinusoidal-halves", "rotary", "learned", "none"]
+Positions = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "rotary", "learned", "none"]
 RopeScaling = Literal["none", "linear", "llama3"]
 PretrainingObjective = Literal["causal", "masked", "contrastive", "seq2seq"]
 Objective = Literal["causal", "masked", "contrastive", "classify", "seq2seq", "body"]
@@ -121,7 +121,7 @@ class Shape:
     norm_epsilon: float = 1e-5
     """Epsilon that normalization adds to the variance."""
     position_offset: int = 0
-    """Number of learned positions before the first one in use (RoBERTa: 2)."""
+    """Number of learned or tensor2tensor positions before the first one in use (RoBERTa, M2M100: 2)."""
     head_transform: bool = False
     """Put a dense layer, an activation and a norm before the vocabulary head, as BERT does."""
     head_bias: bool = False
@@ -452,6 +452,24 @@ class Embedding:
 
 
 @dataclass(frozen=True)
+class GenerationConfig:
+    """Which tokens an imported checkpoint writes, by the names of its generation_config.json."""
+
+    eos_token_id: tuple[int, ...] = ()
+    """Tokens that end a text; if empty, the end token of the tokenizer."""
+    suppress_tokens: tuple[int, ...] = ()
+    """Tokens that are never written."""
+    begin_suppress_tokens: tuple[int, ...] = ()
+    """Tokens that are never written first."""
+    forced_bos_token_id: int | None = None
+    """Token that is always written first."""
+    forced_eos_token_id: int | None = None
+    """Token that is written last where a text reaches its maximum length."""
+    renormalize_logits: bool = False
+    """Let the probabilities of the tokens that may be written add up to one."""
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that defines one run."""
 
@@ -485,6 +503,8 @@ class Recipe:
     """Mean and standard deviation of the training scores, in which a score is learned."""
     embedding: Embedding | None = None
     """How vectors of texts are made, where the checkpoint that the run was imported from says so."""
+    generation: GenerationConfig | None = None
+    """How text is generated, where the checkpoint that the run was imported from says so."""
     imported: str = ""
     """Checkpoint that the run was imported from; empty if it was trained here."""
     environment: Mapping[str, Any] = field(default_factory=dict)

@@ -327,6 +327,40 @@ def marian_small() -> Preset:
     return replace(size, shape=shape, training=training)
 
 
+def mbart() -> Preset:
+    """Build mBART-50 as it was published: pre-norm sides with normalized embeddings, and learned positions."""
+    paper = marian()
+    shape = replace(
+        paper.shape,
+        layers=12,
+        hidden_size=1024,
+        heads=16,
+        intermediate_size=4096,
+        activation="gelu",
+        norm_place="pre",
+        positions="learned",
+        position_offset=2,
+        embedding_norm=True,
+        context=1024,
+    )
+    return replace(paper, shape=shape, vocab_size=250_054)
+
+
+def m2m100() -> Preset:
+    """Build M2M100 (418M) as it was published: like mBART, with sinusoidal positions; NLLB has this form, too."""
+    large = mbart()
+    shape = replace(
+        large.shape,
+        activation="relu",
+        positions="sinusoidal-tensor2tensor",
+        position_offset=1,  # they count from the padding, which tokenizers made here have at 0
+        embedding_norm=False,
+        head_bias=False,
+        untied_head_bias=False,
+    )
+    return replace(large, shape=shape, vocab_size=128_112)
+
+
 PRESETS: dict[str, Callable[[], Preset]] = {
     "auto": auto,
     "compact": compact,
@@ -342,6 +376,8 @@ PRESETS: dict[str, Callable[[], Preset]] = {
     "modernbert": modernbert,
     "marian": marian,
     "marian-small": marian_small,
+    "mbart": mbart,
+    "m2m100": m2m100,
 }
 DEFAULTS = {"seq2seq": "small"}
 """The preset of an objective where none is named; of all others, `auto`."""

@@ -84,6 +84,8 @@ class Bitext:
 
 def open_pairs(data: Data, tokenizer: Tokenizer, context: int, share: float, seed: int) -> tuple[Bitext, Bitext]:
     """Return the training pairs and the validation pairs: those of the user, or a share of the training pairs."""
+    if tokenizer.languages is not None:
+        raise UserError("the tokenizer marks languages by tokens, with which nothing is trained here; take another one")
     whole = encode_pairs(training_pairs(data), tokenizer, context)
     if data.valid or data.valid_source:
         return whole, encode_pairs(valid_pairs(data), tokenizer, context, "the validation pairs")

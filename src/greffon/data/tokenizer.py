@@ -57,6 +57,7 @@ class Tokenizer:
         # Specials are known by name and stand for no text.
         self._names = {id: piece for piece, id in backend.pieces.items() if id in backend.specials}
         self.starts, self.absent = backend.starts, backend.absent
+        self.languages = backend.languages if isinstance(backend, Imported) else None
         roles = [
             self._given(backend.roles[role]) if role in backend.roles else self._role(name, names)
             for role, name, names in zip(ROLES, SPECIALS, _ROLE_NAMES, strict=True)
@@ -256,6 +257,11 @@ class Tokenizer:
         """The unique name of each id in the tokenizer's file, for libraries that take names."""
         known = {id: piece for piece, id in self._backend.pieces.items()} | self._names
         return [known.get(id, f"<unused {id}>") for id in range(self.size)]
+
+    def unwritten(self, vocab_size: int) -> list[int]:
+        """Return the ids that a model never writes: special ones but the end, and ids without a token."""
+        roles = {self.pad, self.start, self.cls, self.sep, self.mask} - {self.end}
+        return sorted(roles | {*range(self.size, vocab_size)})
 
     @property
     def ordinary(self) -> np.ndarray:

@@ -8,8 +8,10 @@ listed in `absent`.
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from greffon.data.languages import Languages
 from greffon.data.tokenizer_backends import Backend, HuggingFace, metaspace_bytes, sentencepiece_processor
 
 MARK = b'{"greffon":'
@@ -28,21 +30,45 @@ class Imported:
         self.roles: Mapping[str, int] = self.content["roles"]
         self.starts: bool = self.content["starts"]
         self.absent: frozenset[str] = frozenset(self.content["absent"])
-        marian = self.content.get("marian")
+        languages = self.content.get("languages")
+        self.languages = None if languages is None else Languages(**languages)
+        marian, m2m100 = self.content.get("marian"), self.content.get("m2m100")
         self.inner: Backend
-        if marian is None:
+        if m2m100 is not None:
+            self.inner = SharedPieces(base64.b64decode(m2m100["model"]), m2m100["vocabulary"])
+        elif marian is None:
             self.inner = HuggingFace(json.dumps(self.content["tokenizer"]).encode())
         else:
             models = [base64.b64decode(marian[side]) for side in ("source", "target")]
             self.inner = Marian(models[0], models[1], marian["vocabulary"])
-        self.pieces, self.specials = self.inner.pieces, self.inner.specials
+        self.pieces, self.specials = self.inner.pieces, {*self.inner.specials}
+        if self.languages is not None:
+            self.specials |= {*self.languages.ids.values()}
         self.encode_many, self.encode_targets = self.inner.encode_many, self.inner.encode_targets
         self.decode, self.piece_bytes = self.inner.decode, self.inner.piece_bytes
 
 
-def imported(roles: Mapping[str, int], starts: bool, absent: Sequence[str], tokenizer: Mapping[str, Any]) -> Imported:
+def imported(
+    roles: Mapping[str, int],
+    starts: bool,
+    absent: Sequence[str],
+    tokenizer: Mapping[str, Any],
+    languages: Languages | None = None,
+) -> Imported:
     """Keep a `tokenizer.json` with the roles that its checkpoint names."""
-    return _written(roles, starts, absent, {"tokenizer": tokenizer})
+    return _written(roles, starts, absent, {"tokenizer": tokenizer, **_told(languages)})
+
+
+def imported_m2m100(
+    roles: Mapping[str, int], absent: Sequence[str], model: bytes, vocabulary: Mapping[str, int], languages: Languages
+) -> Imported:
+    """Keep the SentencePiece model and the vocabulary of an M2M100 checkpoint, its language tokens included."""
+    what = {"model": base64.b64encode(model).decode(), "vocabulary": vocabulary}
+    return _written(roles, True, absent, {"m2m100": what, **_told(languages)})
+
+
+def _told(languages: Languages | None) -> dict[str, Any]:
+    return {} if languages is None else {"languages": asdict(languages)}
 
 
 def imported_marian(
@@ -67,7 +93,7 @@ class Marian:
     starts = True
     absent: frozenset[str] = frozenset()
     UNKNOWN = "<unk>"
-    SPECIALS = ("</s>", UNKNOWN, "<pad>")
+    SPECIALS: tuple[str, ...] = ("</s>", UNKNOWN, "<pad>")
 
     def __init__(self, source: bytes, target: bytes, vocabulary: dict[str, int]) -> None:
         self.serialised = b""
@@ -78,13 +104,19 @@ class Marian:
         self._names = {id: piece for piece, id in vocabulary.items()}
 
     def _encode(self, processor: Any, texts: Sequence[str]) -> list[list[int]]:
-        codes, bodies = zip(*map(_language_code, texts), strict=True) if texts else ((), ())
+        codes, bodies = zip(*map(self._parts, texts), strict=True) if texts else ((), ())
         pieces = processor.encode(list(bodies), out_type=str, num_threads=-1)
         unknown = self.pieces[self.UNKNOWN]
         return [
             [self.pieces.get(piece, unknown) for piece in (*code, *found)]
             for code, found in zip(codes, pieces, strict=True)
         ]
+
+    def _parts(self, text: str) -> tuple[list[str], str]:
+        """Part ">>fr<<", which tells a many-language Marian where to go, from the text behind it."""
+        if text.startswith(">>") and (end := text.find("<<")) != -1:
+            return [text[: end + 2]], text[end + 2 :]
+        return [], text
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each source text."""
@@ -104,8 +136,14 @@ class Marian:
         return metaspace_bytes(piece)
 
 
-def _language_code(text: str) -> tuple[list[str], str]:
-    """Part ">>fr<<", which tells a many-language Marian where to go, from the text behind it."""
-    if text.startswith(">>") and (end := text.find("<<")) != -1:
-        return [text[: end + 2]], text[end + 2 :]
-    return [], text
+class SharedPieces(Marian):
+    """One SentencePiece model for both sides, and a vocabulary of its own order with language tokens (M2M100)."""
+
+    kind = "m2m100"
+    SPECIALS = ("<s>", *Marian.SPECIALS)
+
+    def __init__(self, model: bytes, vocabulary: dict[str, int]) -> None:
+        super().__init__(model, model, vocabulary)
+
+    def _parts(self, text: str) -> tuple[list[str], str]:
+        return [], text

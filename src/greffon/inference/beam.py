@@ -14,6 +14,7 @@ from torch import Tensor
 
 from greffon.core.cancellation import raise_if_cancelled
 from greffon.core.errors import out_of_range
+from greffon.inference.vocabulary import Vocabulary
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
@@ -35,16 +36,6 @@ class Search:
             raise out_of_range("beam_size", self.beam_size, "choose 1 (greedy) or more, up to 1000")
         if not 0 <= self.length_penalty <= 10:
             raise out_of_range("length_penalty", self.length_penalty, "choose 0 (none) or more, up to 10")
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """Ids that a search must know: special tokens, and tokens that are never written."""
-
-    padding: int
-    start: int
-    end: int
-    banned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ def search_batch(
     assert isinstance(head, VocabularyHead)
     model.eval()
     device, beam = body.embedding.weight.device, search.beam_size
-    tokens, documents = padded_sources(sources, vocabulary.end, vocabulary.padding)
+    tokens, documents = padded_sources(sources, vocabulary.closing, vocabulary.padding)
     source = body.encode(tokens.to(device), None if documents is None else documents.to(device))
     cache = body.new_cache(source, beam, max(limits))
     active = torch.arange(len(sources), device=device)
@@ -99,16 +90,25 @@ def search_batch(
     sums = torch.full((len(sources), beam), -torch.inf, device=device)
     sums[:, 0] = 0.0
     endings = [_Endings(beam) for _ in sources]
+    ends, rules = torch.tensor(vocabulary.ends, device=device), vocabulary.generation
     for length in range(1, max(limits) + 1):
         raise_if_cancelled()
         hidden = body.decode_step(written[:, :, -1].reshape(-1, 1), cache)[:, 0]
-        values, origins, drawn = _continuations(head, hidden, sums, vocabulary.banned)
+        first, last = vocabulary.forced_first(length), (limit[active] == length).unsqueeze(1)
+        if first is not None:
+            found = _forced(sums, first, 2 * beam)
+        else:
+            found = _continuations(head, hidden, sums, vocabulary, length)
+        if rules.forced_eos_token_id is not None and bool(last.any()):
+            forced = _forced(sums, rules.forced_eos_token_id, found[0].shape[1])
+            found = tuple(torch.where(last, one, other) for one, other in zip(forced, found, strict=True))
+        values, origins, drawn = found
         candidates = torch.cat((_pick(written, origins), drawn.unsqueeze(-1)), dim=-1)  # (N, 2 K, length + 1)
-        ended = (drawn == vocabulary.end) | (limit[active] == length).unsqueeze(1)
+        ended = torch.isin(drawn, ends) | last
         divisor = length**search.length_penalty
         # Only the best K candidates may end; the others are there so that K beams can continue.
         for n, rank in (ended & values.isfinite())[:, :beam].nonzero().tolist():
-            target = [token for token in candidates[n, rank, 1:].tolist() if token != vocabulary.end]
+            target = [token for token in candidates[n, rank, 1:].tolist() if token not in vocabulary.ends]
             endings[int(active[n])].add(Hypothesis(target, values[n, rank].item() / divisor))
         sums, chosen = values.masked_fill(ended, -torch.inf).topk(beam)
         written = _pick(candidates, chosen)
@@ -127,17 +127,29 @@ def search_batch(
 
 
 def _continuations(
-    head: VocabularyHead, hidden: Tensor, sums: Tensor, banned: Sequence[int]
-) -> tuple[Tensor, Tensor, Tensor]:
+    head: VocabularyHead, hidden: Tensor, sums: Tensor, vocabulary: Vocabulary, step: int
+) -> tuple[Tensor, ...]:
     """Return the 2 K best continuations of each sentence: summed log-probability, beam and token, (N, 2 K) each.
 
-    It is enough to look at the 2 K best of each beam.
+    It is enough to look at the 2 K best of each beam; where E tokens can end a text, at (E + 1) K.
     """
     sentences, beam = sums.shape
-    best, drawn, total = head.highest(hidden, 2 * beam, banned)  # (N × K, 2 K), (N × K, 2 K), (N × K, 1)
+    count = (1 + len(vocabulary.ends)) * beam
+    banned = vocabulary.never + vocabulary.banned_first(step)
+    best, drawn, total = head.highest(  # (N × K, 2 K), (N × K, 2 K), (N × K, 1)
+        hidden, count, banned, renormalize=vocabulary.generation.renormalize_logits
+    )
     totals = (best - total + sums.view(-1, 1)).view(sentences, -1)  # (N, K × 2 K)
-    values, places = totals.topk(min(2 * beam, totals.shape[1]))
+    values, places = totals.topk(min(count, totals.shape[1]))
     return values, places // best.shape[1], drawn.view(sentences, -1).gather(1, places)
+
+
+def _forced(sums: Tensor, token: int, count: int) -> tuple[Tensor, ...]:
+    """Return the same where each beam has one continuation, which is certain; the rest is impossible."""
+    sentences, beam = sums.shape
+    values = torch.cat((sums, sums.new_full((sentences, max(0, count - beam)), -torch.inf)), dim=1)
+    origins = torch.arange(values.shape[1], device=sums.device).clamp(max=beam - 1).expand(sentences, -1)
+    return values, origins, torch.full_like(origins, token)
 
 
 def _pick(rows: Tensor, chosen: Tensor) -> Tensor:

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from greffon.core.errors import UserError, setting
 from greffon.core.files import cache_folder, sha256, write_json
-from greffon.inference.beam import BATCH_TOKENS, Hypothesis, Search, Vocabulary
+from greffon.inference.beam import BATCH_TOKENS, Hypothesis, Search
+from greffon.inference.vocabulary import Vocabulary
 from greffon.nn.attention import Attention
 from greffon.nn.blocks import Block, CrossBlock
 from greffon.nn.body import Encoder
@@ -40,7 +41,7 @@ TOLERANCE = 1e-2
 PATIENCE = 1.5
 """Hypotheses to finish before a search ends, as a multiple of the beams: with 1, some good ones come too late."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH", "swiglu": "SWISH"}
-POSITIONS = ("sinusoidal", "sinusoidal-halves", "learned", "none")
+POSITIONS = ("sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned", "none")
 
 
 def ctranslate2() -> Any:
@@ -88,6 +89,13 @@ def search_ctranslate2(
     CTranslate2 stops after a fixed number of finished hypotheses; `beam.search_all` stops once no beam can
     beat the worst of the K best. Up to that point both find the same hypotheses.
     """
+    rules, other = vocabulary.generation, f"use {setting('backend', 'torch')}"
+    if rules.begin_suppress_tokens:
+        raise UserError(f"CTranslate2 has no begin_suppress_tokens, which this checkpoint asks for; {other}")
+    if rules.forced_eos_token_id not in (None, *vocabulary.ends):
+        raise UserError(f"CTranslate2 forces only a token that ends a text to stand last; {other}")
+    if vocabulary.source_end is not None or vocabulary.start != run.tokenizer.start:
+        raise UserError(f"CTranslate2 takes no language token at the end of a source; {other}")
     if not sources:
         return []
     with _threads() as threads:
@@ -122,6 +130,15 @@ def _search(
     longest = max(map(len, sources)) + 1
     batch_tokens = max(min(share, BATCH_TOKENS // search.beam_size), longest)
 
+    first, forces_last = vocabulary.forced_first(1), vocabulary.generation.forced_eos_token_id is not None
+    if forces_last:  # its place is kept free
+        limits = [max(1, limit - 1) for limit in limits]
+
+    def hypothesis(target: Sequence[int], score: float) -> Hypothesis:
+        if forces_last and target[-1] not in vocabulary.ends:  # the end is certain, and counts in the length
+            score *= (len(target) / (len(target) + 1)) ** search.length_penalty
+        return Hypothesis([token for token in target if token not in vocabulary.ends], score)
+
     def translate(members: Sequence[int], limit: int) -> list[int]:
         """Search for the targets of some sources; return the sources whose targets exceed their own limit."""
         results = translator.translate_batch(
@@ -132,7 +149,9 @@ def _search(
             patience=patience,
             num_hypotheses=round(search.beam_size * patience),
             length_penalty=search.length_penalty,
-            suppress_sequences=[[names[id]] for id in vocabulary.banned],
+            target_prefix=None if first is None else [[names[first]]] * len(members),
+            suppress_sequences=[[names[id]] for id in vocabulary.never],
+            end_token=[names[id] for id in vocabulary.ends],
             return_end_token=True,  # the length that divides a score counts the end, as ours does
             return_scores=True,
             max_input_length=0,
@@ -144,10 +163,8 @@ def _search(
             targets = [[ids[name] for name in hypothesis] for hypothesis in result.hypotheses]
             if limit > limits[i] <= max(map(len, targets)):
                 beyond.append(i)
-            found[i] = [
-                Hypothesis([token for token in target if token != vocabulary.end], score)
-                for target, score in zip(targets, result.scores, strict=True)
-            ][: search.beam_size]
+            made = [hypothesis(*one) for one in zip(targets, result.scores, strict=True)]
+            found[i] = sorted(made, key=lambda one: -one.score)[: search.beam_size]
         return beyond
 
     # The library has one limit for all sentences. The few that exceed their own are searched again with it.
@@ -281,6 +298,7 @@ def _specification(model: Model, specs: Any) -> Any:
         activation=specs.Activation[ACTIVATIONS[shape.activation]],
         ffn_glu=shape.activation == "swiglu",
         rms_norm=shape.norm == "rms",
+        layernorm_embedding=shape.embedding_norm,
     )
     spec.config.layer_norm_epsilon = shape.norm_epsilon
     spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = shape.scale_embeddings
@@ -292,6 +310,8 @@ def _specification(model: Model, specs: Any) -> Any:
     sides: list[tuple[Encoder | TargetDecoder, Any]] = [(body.encoder, spec.encoder), (body.decoder, spec.decoder)]
     for side, its in sides:
         its.position_encodings.encodings = _position_table(side, shape.context, shape.hidden_size)
+        if shape.embedding_norm:
+            _place_norm(side.embedding_norm, its.layernorm_embedding)
         if hasattr(its, "layer_norm"):
             _place_norm(side.norm, its.layer_norm)
         for block, layer in zip(side.blocks, its.layer, strict=True):

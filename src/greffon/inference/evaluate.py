@@ -114,6 +114,7 @@ def _file_without_columns(values: Values) -> str | None:
 EVALUATION_RULES = (
     Idle(("source", "target", "beam_size", "length_penalty", "backend"), _only_for("translators", "seq2seq")),
     Idle(("source_column", "target_column"), _only_for("translators", "seq2seq")),
+    Idle(("source_lang", "target_lang"), _only_for("translators", "seq2seq")),
     Idle(("label_column", "task", "pair_columns", "label_separator"), _only_for("classifiers", "classify")),
     Idle(("text_column",), _only_for("classifiers and language models", "classify", "causal", "masked", "contrastive")),
     Idle(("int8",), _only_for("classifiers and translators", "classify", "seq2seq")),
@@ -142,6 +143,8 @@ def evaluate(
     length_penalty: float = 1.0,
     backend: Backend = "torch",
     int8: bool = False,
+    source_lang: str = "",
+    target_lang: str = "",
 ) -> Scores:
     """Score a run on a file: `evaluate("runs/reviews", "test.csv").to_json()`.
 
@@ -155,7 +158,7 @@ def evaluate(
     run = Run.open(run)
     objective = run.recipe.objective
     if objective == "seq2seq":
-        decoding = Decoding(Search(beam_size, length_penalty), backend, int8)
+        decoding = Decoding(Search(beam_size, length_penalty), backend, int8, source_lang, target_lang)
         sacrebleu()  # before the work, so that none is lost
         if (source is None) != (target is None) or (file is None) == (source is None):
             raise UserError(

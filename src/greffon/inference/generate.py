@@ -10,6 +10,7 @@ from greffon.core.errors import UserError, out_of_range
 from greffon.core.json_results import JsonResult
 from greffon.inference.loading import load
 from greffon.inference.sampling import Draw, Sampling, generate_tokens
+from greffon.inference.vocabulary import Vocabulary, vocabulary_of
 from greffon.runs.run import Run
 
 
@@ -74,11 +75,11 @@ def _continued(
     run: str | Path | Run, prompts: Sequence[str], max_new_tokens: int, sampling: Sampling, seed: int
 ) -> list[Generation]:
     run = Run.open(run)
-    tokenizer = run.tokenizer
+    tokenizer, ends = run.tokenizer, _vocabulary(run).ends
     steps = [draw.tokens for draw in _draws(run, prompts, max_new_tokens, sampling, seed)]
     generations = []
     for row, prompt in enumerate(prompts):
-        drawn = list(itertools.takewhile(lambda token: token != tokenizer.end, (step[row] for step in steps)))
+        drawn = list(itertools.takewhile(lambda token: token not in ends, (step[row] for step in steps)))
         generations.append(Generation(prompt, prompt + tokenizer.decode(drawn), len(drawn), seed))
     return generations
 
@@ -94,18 +95,11 @@ def _draws(run: Run, prompts: Sequence[str], max_new_tokens: int, sampling: Samp
     model, tokenizer = load(run, prepacked=True), run.tokenizer
     start = [tokenizer.start]
     starts = [(start * tokenizer.starts + tokenizer.encode(prompt)) or start for prompt in prompts]
-    specials = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask}
-    specials |= {*range(tokenizer.size, run.recipe.vocab_size)}  # ids without a token
-    return generate_tokens(
-        model,
-        starts,
-        max_new_tokens,
-        sampling,
-        seed=seed,
-        end=tokenizer.end,
-        padding=tokenizer.pad,
-        banned=sorted(specials - {tokenizer.end}),
-    )
+    return generate_tokens(model, starts, max_new_tokens, sampling, seed=seed, vocabulary=_vocabulary(run))
+
+
+def _vocabulary(run: Run) -> Vocabulary:
+    return vocabulary_of(run.tokenizer, run.recipe.vocab_size, run.recipe.generation)
 
 
 @dataclass(frozen=True)
@@ -164,13 +158,13 @@ def stream(
 
 
 def _written(run: Run, draws: Iterator[Draw], max_new_tokens: int, alternatives: int) -> Iterator[Written]:
-    tokenizer = run.tokenizer
+    tokenizer, ends = run.tokenizer, _vocabulary(run).ends
     ids: list[int] = []
     said = ""
     for number, draw in enumerate(draws, start=1):
         (token,), probabilities = draw.tokens, draw.probabilities[0]
-        last = token == tokenizer.end or number == max_new_tokens
-        if token != tokenizer.end:
+        last = token in ends or number == max_new_tokens
+        if token not in ends:
             ids.append(token)
         # A piece of a character waits for the rest of it, unless no more will come.
         whole = tokenizer.decode(ids)
@@ -186,5 +180,5 @@ def _written(run: Run, draws: Iterator[Draw], max_new_tokens: int, alternatives:
                 Candidate(tokenizer.token(i), p)
                 for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             ],
-            end=token == tokenizer.end,
+            end=token in ends,
         )

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from greffon.core.cancellation import raise_if_cancelled
 from greffon.core.errors import out_of_range
+from greffon.inference.vocabulary import Vocabulary
 from greffon.nn.body import Decoder, DecoderCache
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
@@ -134,6 +135,16 @@ class Draw:
         return self.logits.softmax(dim=-1)
 
 
+def _obey(logits: Tensor, vocabulary: Vocabulary, step: int, prompt: int, *, last: bool) -> None:
+    """Apply what holds for the first tokens behind a prompt, and for the last one, to the logits (V) of a row."""
+    logits[list(vocabulary.banned_first(step, prompt))] = -torch.inf
+    forced = vocabulary.generation.forced_eos_token_id if last else None
+    forced = vocabulary.forced_first(step, prompt) if forced is None else forced
+    if forced is not None:
+        logits[:] = -torch.inf
+        logits[forced] = 0.0
+
+
 @torch.inference_mode()
 def generate_tokens(
     model: Model,
@@ -142,26 +153,27 @@ def generate_tokens(
     sampling: Sampling,
     *,
     seed: int,
-    end: int,
-    padding: int,
-    banned: Sequence[int] = (),
+    vocabulary: Vocabulary,
 ) -> Iterator[Draw]:
-    """Yield the next token of each row, step by step; a row that has ended yields `end`."""
+    """Yield the next token of each row, step by step; a row that has ended yields the first token that ends a text."""
     model.eval()
-    reader = Reader(model, prompts, padding)
+    reader, ends = Reader(model, prompts, vocabulary.padding), vocabulary.ends
     randoms = [torch.Generator().manual_seed(seed) for _ in prompts]
     ended = [False] * len(prompts)
-    never = torch.tensor(list(banned), dtype=torch.long)
-    for _ in range(tokens):
+    never = torch.tensor(vocabulary.never, dtype=torch.long)
+    for step in range(1, tokens + 1):
         raise_if_cancelled()
         logits = reader.logits().float().cpu()
         logits[:, never] = -torch.inf
+        if step <= 2 or step == tokens:
+            for row, prompt in enumerate(prompts):
+                _obey(logits[row], vocabulary, step, len(prompt), last=step == tokens)
         going = [row for row, over in enumerate(ended) if not over]
-        drawn = [end] * len(prompts)
+        drawn = [ends[0]] * len(prompts)
         asked = logits if len(going) == len(prompts) else logits[going]
         for row, token in zip(going, draw(asked, sampling, [randoms[row] for row in going]), strict=True):
             drawn[row] = token
-            ended[row] = token == end
+            ended[row] = token in ends
         yield Draw(drawn, logits)
         if all(ended):
             return

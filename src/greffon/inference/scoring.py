@@ -9,8 +9,9 @@ import torch
 
 from greffon.core.rng import generator
 from greffon.data.tokenizer import Tokenizer
-from greffon.inference.beam import Search, Vocabulary, search_all
+from greffon.inference.beam import Search, search_all
 from greffon.inference.bleu import bleu
+from greffon.inference.vocabulary import vocabulary_of
 from greffon.nn.model import Model
 from greffon.objectives.batch import IGNORE, AuxiliaryLoss, Batch
 from greffon.objectives.contrastive import NAMES, Contrastive
@@ -98,13 +99,6 @@ def loss_interval(losses: Sequence[BatchLoss], seed: int = 0, resamples: int = 1
     return float(low), float(high)
 
 
-def translation_vocabulary(tokenizer: Tokenizer, vocab_size: int) -> Vocabulary:
-    """Collect the ids that a search must know; it never writes ids without a token, or special ones but the end."""
-    roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
-    roles |= {*range(tokenizer.size, vocab_size)}
-    return Vocabulary(tokenizer.pad, tokenizer.start, tokenizer.end, tuple(sorted(roles)))
-
-
 def longest_target(source: int, context: int) -> int:
     """Return the greatest number of tokens of a translation, from the length of its source alone."""
     return min(context, 2 * source + 10)
@@ -115,7 +109,6 @@ def held_out_bleu(
 ) -> float:
     """Return the BLEU of greedy translations."""
     limits = [longest_target(len(source), context) for source in sources]
-    found = search_all(
-        model, sources, limits, Search(beam_size=1), translation_vocabulary(tokenizer, model.body.vocab_size)
-    )
+    words = vocabulary_of(tokenizer, model.body.vocab_size)
+    found = search_all(model, sources, limits, Search(beam_size=1), words)
     return bleu([tokenizer.decode(best[0].tokens) for best in found], references)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -17,7 +17,8 @@ from greffon.data.readers import has_columns, lines
 from greffon.inference.beam import Hypothesis, Search, search_all
 from greffon.inference.ctranslate2 import search_ctranslate2
 from greffon.inference.loading import load
-from greffon.inference.scoring import longest_target, translation_vocabulary
+from greffon.inference.scoring import longest_target
+from greffon.inference.vocabulary import Vocabulary, vocabulary_of
 from greffon.runs.run import Run
 
 
@@ -40,6 +41,8 @@ class Decoding:
     search: Search
     backend: Backend = "torch"
     int8: bool = False
+    source_lang: str = ""
+    target_lang: str = ""
 
     def __post_init__(self) -> None:
         if self.backend not in get_args(Backend):
@@ -61,13 +64,16 @@ def translate(
     length_penalty: float = 1.0,
     backend: Backend = "torch",
     int8: bool = False,
+    source_lang: str = "",
+    target_lang: str = "",
 ) -> list[Translation]:
     """Translate sentences: `translate("runs/en-fr", "Two dogs run.")[0].translation`.
 
     A `beam_size` of 1 is greedy search. The backend `ctranslate2` is faster than `torch`. With `int8`
-    either computes in 8-bit integers: faster, with slightly different scores.
+    either computes in 8-bit integers: faster, with slightly different scores. A translator of many languages
+    takes `source_lang` and `target_lang` by its own names, such as fr_XX (mBART), fr (M2M100) and fra_Latn (NLLB).
     """
-    decoding = Decoding(Search(beam_size, length_penalty), backend, int8)
+    decoding = Decoding(Search(beam_size, length_penalty), backend, int8, source_lang, target_lang)
     return [best[0] for best in decode(translator(run), texts, 1, decoding)]
 
 
@@ -81,9 +87,12 @@ def translate_best(
     length_penalty: float = 1.0,
     backend: Backend = "torch",
     int8: bool = False,
+    source_lang: str = "",
+    target_lang: str = "",
 ) -> list[list[Translation]]:
     """Return the `n_best` translations of each sentence, best first; an empty sentence stays empty."""
-    return decode(translator(run), texts, n_best, Decoding(Search(beam_size, length_penalty), backend, int8))
+    decoding = Decoding(Search(beam_size, length_penalty), backend, int8, source_lang, target_lang)
+    return decode(translator(run), texts, n_best, decoding)
 
 
 def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding) -> list[list[Translation]]:
@@ -92,13 +101,14 @@ def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding
     if not 1 <= n_best <= decoding.search.beam_size:
         raise out_of_range("n_best", n_best, f"choose from 1 to {setting('beam_size')}, {decoding.search.beam_size}")
     tokenizer, context = run.tokenizer, run.recipe.shape.context
-    sources = [np.array(ids) for ids in tokenizer.encode_many(texts)]
-    _warn_of_truncation([len(source) for source in sources], context)
-    sources = [source[: context - 1] for source in sources]
+    encoded = tokenizer.encode_many(texts)
+    room = context - 1 - (tokenizer.languages is not None)
+    _warn_of_truncation([len(ids) for ids in encoded], room, context)
+    words, sources = routed(run, [ids[:room] for ids in encoded], decoding.source_lang, decoding.target_lang)
     full = [i for i, text in enumerate(texts) if text.strip()]
     limits = [longest_target(len(sources[i]), context) for i in full]
     found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
-    asked, words = [sources[i] for i in full], translation_vocabulary(tokenizer, run.recipe.vocab_size)
+    asked = [sources[i] for i in full]
     if decoding.backend == "ctranslate2":
         made = search_ctranslate2(run, asked, limits, decoding.search, words, int8=decoding.int8)
     else:
@@ -112,6 +122,32 @@ def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding
     ]
 
 
+def routed(
+    run: Run, encoded: Sequence[Sequence[int]], source_lang: str, target_lang: str
+) -> tuple[Vocabulary, list[np.ndarray]]:
+    """Return sources with their language tokens, where a translator has some, and how their targets begin."""
+    tokenizer, languages = run.tokenizer, run.tokenizer.languages
+    words = vocabulary_of(tokenizer, run.recipe.vocab_size, run.recipe.generation)
+    if languages is None:
+        if source_lang or target_lang:
+            given = f"{setting('source_lang')} and {setting('target_lang')}"
+            raise UserError(f"{run.path} has no language tokens; leave out {given}")
+        return words, [np.array(ids) for ids in encoded]
+    source, known = languages.source_id(source_lang), {*languages.ids.values()}
+    if languages.after:
+        words = replace(words, source_end=source)
+        sources = [np.array([*ids, tokenizer.end]) for ids in encoded]
+    else:
+        sources = [np.array([source, *ids]) for ids in encoded]
+    usual = words.start if languages.starts else words.generation.forced_bos_token_id
+    if not target_lang and usual in known:  # the checkpoint says it
+        return words, sources
+    target = languages.target_id(target_lang)
+    if languages.starts:
+        return replace(words, start=target), sources
+    return replace(words, generation=replace(words.generation, forced_bos_token_id=target)), sources
+
+
 def translator(run: str | Path | Run) -> Run:
     """Open a seq2seq run; raise a `UserError` for any other."""
     run = Run.open(run)
@@ -123,8 +159,8 @@ def translator(run: str | Path | Run) -> Run:
     return run
 
 
-def _warn_of_truncation(lengths: Sequence[int], context: int) -> None:
-    long = sum(length >= context for length in lengths)
+def _warn_of_truncation(lengths: Sequence[int], room: int, context: int) -> None:
+    long = sum(length > room for length in lengths)
     if long:
         warnings.warn(
             f"{long:,} of {len(lengths):,} sentences are longer than the context of {context} tokens and were cut",

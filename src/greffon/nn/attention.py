@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from greffon.core.config import Shape
+from greffon.nn.chunks import Chunks
 from greffon.nn.masks import square
 from greffon.nn.positions import rotate
 from greffon.nn.rms_norm import RMSNorm
@@ -25,6 +26,11 @@ def watching() -> Iterator["dict[Attention, Tensor]"]:
         yield seen
     finally:
         _seen.reset(before)
+
+
+def watched() -> bool:
+    """Whether attention weights are recorded."""
+    return _seen.get() is not None
 
 
 class KVCache:
@@ -96,17 +102,29 @@ class Attention(nn.Module):
             keys = self.key_norm(keys)
         return keys if rotation is None else rotate(keys, rotation), self.split(self.value(x))
 
-    def read(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    def read(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Chunks | None, causal: bool) -> Tensor:
         """Return the attention output; `causal` stands for the square mask, which then need not be given."""
-        if self.sharing > 1:  # (B, G, S, D) → (B, H, S, D)
-            keys, values = (part.repeat_interleave(self.sharing, dim=1) for part in (keys, values))
-        if (seen := _seen.get()) is not None:
-            seen[self] = self.weights(queries, keys, square(queries.shape[2], device=keys.device) if causal else mask)
-        # No dropout on the weights: it would rule out the fused kernel, and halve the speed on CPUs.
-        mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=causal)
+        if isinstance(mask, Chunks):
+            parts = self._mix(mask.queries(queries), mask.keys(keys), mask.keys(values), mask.mask, False)
+            mixed = mask.joined(parts)
+        else:
+            mixed = self._mix(queries, keys, values, mask, causal)
         mixed = mixed.transpose(1, 2).flatten(2)  # (B, H, T, D) → (B, T, H × D)
         out: Tensor = self.out(mixed)
         return out
+
+    def _mix(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """Return the values, weighted by softmax(QKᵀ / √D): (B, H, Q, D)."""
+        shared = self.sharing > 1
+        if shared and (watched() or torch.onnx.is_in_onnx_export()):  # neither knows heads that are shared
+            keys, values = (part.repeat_interleave(self.sharing, dim=1) for part in (keys, values))
+            shared = False
+        if (seen := _seen.get()) is not None:
+            seen[self] = self.weights(queries, keys, square(queries.shape[2], device=keys.device) if causal else mask)
+        # No dropout on the weights: it would rule out the fused kernel, and halve the speed on CPUs.
+        return F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=shared
+        )
 
     def weights(self, queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
         """Return the attention weights of `read`: (B, H, Q, K). Slower; for figures."""
@@ -118,7 +136,7 @@ class Attention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None,
+        mask: Tensor | Chunks | None,
         rotation: Tensor | None,
         *,
         causal: bool = False,

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from greffon.core.config import GATED, Shape
 from greffon.nn.attention import Attention, KVCache
+from greffon.nn.chunks import Chunks
 from greffon.nn.dropout import Dropout
 from greffon.nn.rms_norm import RMSNorm
 
@@ -100,7 +101,7 @@ class Block(nn.Module):
         return [self.attention.out, self.feed_forward.down]
 
     def attend(
-        self, x: Tensor, mask: Tensor | None, rotation: Tensor | None, causal: bool, cache: KVCache | None
+        self, x: Tensor, mask: Tensor | Chunks | None, rotation: Tensor | None, causal: bool, cache: KVCache | None
     ) -> Tensor:
         """Do the self-attention sublayer."""
 
@@ -113,7 +114,7 @@ class Block(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None,
+        mask: Tensor | Chunks | None,
         rotation: Tensor | None,
         *,
         causal: bool,

@@ -7,14 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from greffon.core.config import Shape
-from greffon.nn.attention import KVCache
+from greffon.nn.attention import KVCache, watched
 from greffon.nn.blocks import Block, embedding_norm, final_norm
+from greffon.nn.chunks import Chunks, pays
 from greffon.nn.dropout import Dropout
 from greffon.nn.masks import PADDING, attention_mask, right_padded, square, window
 from greffon.nn.positions import make_local_positions, make_positions
-
-Reach = tuple[Tensor | None, bool, Tensor | None]
-"""What a layer may attend to, and how it turns: a mask, whether the square mask stands for it, and a rotation."""
 
 
 class DecoderCache:
@@ -113,30 +111,43 @@ class Body(nn.Module):
         if document_ids is not None and not (self.causal and right_padded(document_ids)):
             mask = attention_mask(document_ids, document_ids, causal=self.causal)
         x = self.embed(tokens, positions, segments, perturbation)
-        return self.read(x, positions, mask, self.causal and mask is None)
+        if pays(tokens.shape[1], self.shape.local_attention) and not (watched() or torch.onnx.is_in_onnx_export()):
+            known = torch.zeros_like(tokens) if document_ids is None or mask is None else document_ids
+            return self.read(x, positions, mask, Chunks(known, self.shape.local_attention, causal=self.causal))
+        return self.read(x, positions, mask, self._near(tokens.shape[1], mask))
 
     def read(
-        self, x: Tensor, positions: Tensor, mask: Tensor | None, causal: bool, layers: Sequence[KVCache] | None = None
+        self,
+        x: Tensor,
+        positions: Tensor,
+        mask: Tensor | None,
+        near: Tensor | Chunks | None,
+        layers: Sequence[KVCache] | None = None,
     ) -> Tensor:
-        """Pass embeddings (B, T, W) through the blocks; `causal` stands for the square mask, `layers` for the past."""
-        every = (mask, causal, self.positions.rotation(positions))
-        near = self._near(x.shape[1], positions, every, layers)
+        """Pass embeddings (B, T, W) through the blocks.
+
+        `mask` is that of global layers, `near` that of local ones, `layers` the past. Without a mask, a causal body
+        that reads whole rows has the square one.
+        """
+        rotation = self.positions.rotation(positions)
+        turned = rotation if self.local_positions is None else self.local_positions.rotation(positions)
+        square_only = self.causal and mask is None and layers is None
         for i, block in enumerate(self.blocks):
-            seen, square_only, rotation = near if self.shape.is_local(i) else every
-            x = block(x, seen, rotation, causal=square_only, cache=None if layers is None else layers[i])
+            cache = None if layers is None else layers[i]
+            if self.shape.is_local(i):
+                x = block(x, near, turned, causal=False, cache=cache)
+            else:
+                x = block(x, mask, rotation, causal=square_only, cache=cache)
         out: Tensor = self.norm(x)
         return out
 
-    def _near(self, queries: int, positions: Tensor, every: Reach, layers: Sequence[KVCache] | None) -> Reach:
-        """Return mask and rotation of the layers with local attention."""
-        mask, _, rotation = every
-        size = self.shape.local_attention
+    def _near(self, queries: int, mask: Tensor | None, filled: int = 0) -> Tensor | None:
+        """Return the mask of layers with local attention; `filled` keys come before the queries."""
+        size, device = self.shape.local_attention, self.embedding.weight.device
         if not size:
-            return every
-        keys = queries + (layers[0].filled if layers else 0)
-        near = window(queries, keys, size, causal=self.causal, device=positions.device)
-        turned = rotation if self.local_positions is None else self.local_positions.rotation(positions)
-        return (near if mask is None else mask & near), False, turned
+            return None
+        near = window(queries, filled + queries, size, causal=self.causal, device=device)
+        return near if mask is None else mask & near
 
 
 class Encoder(Body):
@@ -170,4 +181,5 @@ class Decoder(Body):
             mask = attention_mask(document_ids, cache.document_ids[:, : cache.filled], causal=self.causal)
         elif tokens.shape[1] > 1:
             mask = square(tokens.shape[1], cache.filled, device=tokens.device)
-        return self.read(self.embed(tokens, positions), positions, mask, False, cache.layers)
+        near = self._near(tokens.shape[1], mask, start)
+        return self.read(self.embed(tokens, positions), positions, mask, near, cache.layers)

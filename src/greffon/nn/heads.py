@@ -112,11 +112,13 @@ class VocabularyHead(nn.Module):
             return [few]
         return self.panels or [partial(F.linear, weight=weight, bias=bias) for weight, bias in self._cut()]
 
-    def highest(self, hidden: Tensor, count: int, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor, Tensor]:
+    def highest(
+        self, hidden: Tensor, count: int, banned: Sequence[int] = (), *, renormalize: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return each row's highest logits and their tokens, (N, count) each, and the log of the sum over all, (N, 1).
 
         Logits are computed a panel of tokens at a time, so that they stay in the cache. Tokens in `banned` count in
-        the sum, but not among the highest unless nothing else is left.
+        the sum, unless it is to be renormalized, but not among the highest unless nothing else is left.
         """
         prepared = self.prepare(hidden)
         first, sums, values, tokens = 0, [], [], []
@@ -124,6 +126,8 @@ class VocabularyHead(nn.Module):
             logits = panel(prepared).float()
             sums.append(logits.logsumexp(dim=-1))
             logits[:, [token - first for token in banned if first <= token < first + logits.shape[1]]] = -torch.inf
+            if renormalize:
+                sums[-1] = logits.logsumexp(dim=-1)
             best, places = logits.topk(min(count, logits.shape[1]))
             values.append(best)
             tokens.append(places + first)

@@ -29,23 +29,24 @@ class NoPositions(nn.Module):
 class Sinusoidal(NoPositions):
     """Sines and cosines of geometrically spaced wavelengths ("Attention is all you need", 3.5).
 
-    They alternate, as in the paper; with `halves`, all sines come before all cosines, as in Marian.
+    They alternate, as in the paper (`sinusoids`), or all sines come before all cosines, as in Marian
+    (`sinusoid_halves`) and in tensor2tensor (`sinusoid_steps`). The first `offset` positions are unused.
     """
 
-    def __init__(self, width: int, context: int, *, halves: bool = False) -> None:
+    def __init__(self, width: int, context: int, make: Callable[[int, int], Tensor], offset: int = 0) -> None:
         super().__init__()
-        self.width = width
-        self.make = sinusoid_halves if halves else sinusoids
-        self.register_buffer("table", self.make(context, width), persistent=False)
+        self.width, self.offset = width, offset
+        self.make = make
+        self.register_buffer("table", self.make(offset + context, width), persistent=False)
 
     table: Tensor
 
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
         """Add the rows of the table, which grows with the longest text."""
-        needed = int(positions.max()) + 1
+        needed = int(positions.max()) + 1 + self.offset
         if needed > len(self.table):
             self.table = self.make(2 * needed, self.width).to(self.table.device)
-        return x + self.table[positions]
+        return x + self.table[positions + self.offset if self.offset else positions]
 
 
 class Learned(NoPositions):
@@ -124,6 +125,14 @@ def sinusoid_halves(length: int, width: int) -> Tensor:
     return torch.cat((angles.sin(), angles.cos()[:, : width // 2]), dim=1).float()
 
 
+def sinusoid_steps(length: int, width: int) -> Tensor:
+    """Build the table of tensor2tensor: sines before cosines, with the last wavelength the longest there is."""
+    half = width // 2
+    frequency = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10_000.0) / max(1, half - 1)))
+    angles = torch.arange(length, dtype=torch.float32).unsqueeze(1) * frequency
+    return torch.cat((angles.sin(), angles.cos(), torch.zeros(length, width % 2)), dim=1)
+
+
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     """Rotate features i and i + R/2 of x (B, H, T, D) by the angles of their position; features from R on stay."""
     cosines, sines = rotation  # (B, 1, T, R / 2) each
@@ -138,8 +147,9 @@ def make_positions(shape: Shape) -> NoPositions:
     width, context = shape.hidden_size, shape.context
     makers: dict[str, Callable[[], NoPositions]] = {
         "none": NoPositions,
-        "sinusoidal": lambda: Sinusoidal(width, context),
-        "sinusoidal-halves": lambda: Sinusoidal(width, context, halves=True),
+        "sinusoidal": lambda: Sinusoidal(width, context, sinusoids),
+        "sinusoidal-halves": lambda: Sinusoidal(width, context, sinusoid_halves),
+        "sinusoidal-tensor2tensor": lambda: Sinusoidal(width, context, sinusoid_steps, shape.position_offset),
         "learned": lambda: Learned(width, context, shape.position_offset),
         "rotary": lambda: Rotary(stretched(rotary_frequencies(shape.rotated, shape.rope_theta), shape)),
     }

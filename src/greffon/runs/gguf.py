@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from greffon.core.config import Shape
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, setting
 from greffon.core.files import write_atomically
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.positions import rotary_frequencies, stretched
@@ -33,7 +33,7 @@ WORDS = "gpt-2"
 
 
 def to_gguf(run: Run, out: Path, quantize: str | None = None) -> Path:
-    """Write model.gguf: weights, sizes and tokenizer of a causal run that is a Llama or a GPT-2 in form."""
+    """Write model.gguf: weights, sizes and tokenizer of a causal run whose form GGUF has a name for."""
     precision = quantize or "f32"
     try:
         import gguf
@@ -47,6 +47,7 @@ def to_gguf(run: Run, out: Path, quantize: str | None = None) -> Path:
     kind = made.config["model_type"]
     if kind not in _ARCHITECTURES:
         raise UserError(f"{run.path} is a {made.family.title} in form; to gguf go {', '.join(_ARCHITECTURES)}")
+    _check_form(made.config)
     tokenizer = byte_level_specification(run.tokenizer)
     part = out / f".{FILE}.part"
     writer = gguf.GGUFWriter(part, _ARCHITECTURES[kind])
@@ -78,8 +79,10 @@ def to_gguf(run: Run, out: Path, quantize: str | None = None) -> Path:
     return out
 
 
-_ARCHITECTURES = {"llama": "llama", "gpt2": "gpt2"}
+_ARCHITECTURES = {"llama": "llama", "gpt2": "gpt2", "qwen2": "qwen2", "qwen3": "qwen3", "gpt_neox": "gptneox"}
 """The architectures of GGUF, by the `model_type` of a checkpoint."""
+_SMOOTH = ("gelu", "gelu_new")
+"""Activations of a GPT-2 or a GPT-NeoX in GGUF, which names none: its readers compute GELU."""
 _FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}
 _LOADING = ['# llama-cli -m DIR/model.gguf -p "a prompt"', "import gguf", 'gguf.GGUFReader("DIR/model.gguf").tensors']
 
@@ -88,12 +91,21 @@ def as_gguf(made: Checkpoint) -> dict[str, Tensor]:
     """Return the tensors of a checkpoint as GGUF has them, still under their names in the checkpoint.
 
     A Llama's queries and keys rotate halves of a head there, and neighbours here; GPT-2's matrices are inputs ×
-    outputs there.
+    outputs there; GPT-NeoX stacks queries, keys and values head by head there, and the head over the vocabulary has a
+    matrix of its own here.
     """
     config, found = made.config, dict(made.tensors)
     if config["model_type"] == "gpt2":
         kinds = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
         return {name: tensor.T.contiguous() if name.endswith(kinds) else tensor for name, tensor in found.items()}
+    if config["model_type"] == "gpt_neox":
+        found.setdefault("embed_out.weight", found["gpt_neox.embed_in.weight"])
+        for name, tensor in made.tensors.items():
+            if ".query_key_value." in name:
+                found[name] = restacked(tensor, config["num_attention_heads"])
+        return found
+    if config["model_type"] != "llama":
+        return found
     heads = config["num_attention_heads"]
     counts = {"q_proj": heads, "k_proj": config.get("num_key_value_heads") or heads}
     for name, tensor in made.tensors.items():
@@ -101,6 +113,11 @@ def as_gguf(made: Checkpoint) -> dict[str, Tensor]:
             if f".{projection}." in name:
                 found[name] = interleaved(tensor, count)
     return found
+
+
+def restacked(tensor: Tensor, heads: int) -> Tensor:
+    """Order rows that are queries, keys and values head by head as all queries, all keys and all values."""
+    return tensor.reshape(heads, 3, -1, *tensor.shape[1:]).transpose(0, 1).reshape(tensor.shape).contiguous()
 
 
 def interleaved(matrix: Tensor, heads: int) -> Tensor:
@@ -142,26 +159,46 @@ def _add_sizes(writer: "GGUFWriter", config: dict[str, Any]) -> None:
         return
     heads = config["num_attention_heads"]
     head = config.get("head_dim") or config["hidden_size"] // heads
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    kind = rope.get("rope_type", "default")
-    assert kind in ("default", "linear", "llama3"), kind
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
-    writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
-    writer.add_key_length(head)
-    writer.add_value_length(head)
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_dimension_count(head)
-    writer.add_rope_freq_base(rope.get("rope_theta", config.get("rope_theta", 10_000.0)))
     writer.add_vocab_size(config["vocab_size"])
-    if kind == "linear":
+    if config["model_type"] == "gpt_neox":
+        writer.add_parallel_residual(config["use_parallel_residual"])
+        writer.add_layer_norm_eps(config["layer_norm_eps"])
+    else:
+        writer.add_head_count_kv(config.get("num_key_value_heads") or heads)
+        writer.add_key_length(head)
+        writer.add_value_length(head)
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    _add_rope(writer, config, head)
+
+
+def _add_rope(writer: "GGUFWriter", config: dict[str, Any], head: int) -> None:
+    """Write how positions rotate the features of a head."""
+    rope = config["rope_parameters"]
+    writer.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1.0)))
+    writer.add_rope_freq_base(rope["rope_theta"])
+    if rope["rope_type"] == "linear":
         from gguf import RopeScalingType
 
         writer.add_rope_scaling_type(RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
+
+
+def _check_form(config: dict[str, Any]) -> None:
+    """Raise a `UserError` for what a format of names and numbers cannot say."""
+    kind = (config.get("rope_parameters") or {}).get("rope_type", "default")
+    if kind not in ("default", "linear", "llama3"):
+        raise UserError(f"rotary positions that are stretched by {kind!r} are not exported to gguf")
+    activation = config.get("activation_function") or config["hidden_act"]
+    if config["model_type"] in ("gpt2", "gpt_neox") and activation not in _SMOOTH:
+        raise UserError(
+            f"the activation {activation!r} of a {config['model_type']} is not exported to gguf, whose readers compute "
+            f"GELU; train with {setting('activation', 'gelu')}, or choose {setting('to', 'huggingface')}"
+        )
 
 
 def _add_tokenizer(writer: "GGUFWriter", tokenizer: Tokenizer, found: dict[str, Any], vocabulary: int) -> None:

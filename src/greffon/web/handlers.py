@@ -87,11 +87,18 @@ def occlude(run: Run, asked: schemas.Occlude) -> Occlusion:
 
 def translate(run: Run, asked: schemas.Translate) -> list[Translation]:
     """Translate sentences; one longer than the context is refused, because a client does not see the warning."""
-    room = translator(run).recipe.shape.context - 1
+    room = translator(run).recipe.shape.context - 1 - (run.tokenizer.languages is not None)
     longest = max(map(len, run.tokenizer.encode_many(asked.texts)), default=0)
     if longest > room:
         raise UserError(f"a sentence has {longest:,} tokens, and {run.path} reads 1 to {room:,}; shorten it")
-    return translate_texts(run, asked.texts, beam_size=asked.beam_size, length_penalty=asked.length_penalty)
+    return translate_texts(
+        run,
+        asked.texts,
+        beam_size=asked.beam_size,
+        length_penalty=asked.length_penalty,
+        source_lang=asked.source_lang or "",
+        target_lang=asked.target_lang or "",
+    )
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,8 @@ class Translate:
     texts: Texts
     beam_size: Annotated[int, Between(1, 16)] = 4
     length_penalty: Annotated[float, Between(0, 10)] = 1.0
+    source_lang: Name | None = None
+    target_lang: Name | None = None
 
 
 @dataclass(frozen=True)

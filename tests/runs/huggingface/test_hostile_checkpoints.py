@@ -21,12 +21,14 @@ INDEX = "model.safetensors.index.json"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sound checkpoints: an encoder, a decoder, two with heads, and an encoder in two shards."""
+    """Sound checkpoints: an encoder, two decoders, three with heads, and an encoder in two shards."""
     path = tmp_path_factory.mktemp("sound")
     checkpoints.bert(path / "bert")
     checkpoints.llama(path / "llama")
     checkpoints.bert(path / "classes", "ForSequenceClassification", **checkpoints.LABELS)
-    checkpoints.modernbert(path / "modernbert", "ForSequenceClassification", **checkpoints.LABELS)
+    for make in (checkpoints.modernbert, checkpoints.eurobert):
+        make(path / make.__name__, "ForSequenceClassification", **checkpoints.LABELS)
+    checkpoints.neox(path / "neox")
     shards = shutil.copytree(path / "bert", path / "shards")
     tensors = load_file(shards / "model.safetensors")
     parts = {"a.safetensors": sorted(tensors)[:10], "b.safetensors": sorted(tensors)[10:]}
@@ -78,6 +80,10 @@ def refuse(source: Path, out: Path, reason: str) -> None:
         ("modernbert", {"classifier_activation": ["gelu"]}, r"classifier_activation \['gelu'\] is not supported"),
         ("modernbert", {"num_hidden_layers": 10**12}, "layer_types follows no regular pattern"),
         ("modernbert", {"layer_types": None, "global_attn_every_n_layers": 0}, "global_attention_every is 0"),
+        ("eurobert", {"classifier_pooling": ["mean"]}, r"classifier_pooling \['mean'\] is not supported"),
+        ("neox", {"num_attention_heads": 0}, "heads is 0"),
+        ("neox", {"num_attention_heads": 10**12}, "heads"),
+        ("neox", {"hidden_size": 100_000}, r"by config\.json it would be \(\d+, 100000\)"),
         ("llama", {"num_key_value_heads": "1"}, "of the wrong kind"),
         ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "of the rope settings is None"),
     ],

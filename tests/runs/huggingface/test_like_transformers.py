@@ -15,12 +15,13 @@ import greffon
 from greffon.core.rng import generator
 from greffon.inference.beam import Search, search_all
 from greffon.inference.sampling import GREEDY, generate_tokens
-from greffon.inference.scoring import translation_vocabulary
+from greffon.inference.vocabulary import vocabulary_of
 from greffon.nn.masks import PADDING
+from greffon.runs.huggingface.families import FAMILIES
 from greffon.runs.run import Run
 
 MAKERS: dict[str, Callable[[Path], Any]] = {
-    "bert": checkpoints.bert,
+    **checkpoints.MAKERS,
     "bert-untied": lambda path: checkpoints.bert(path, tie_word_embeddings=False, hidden_act="gelu_new"),
     "bert-pairs": lambda path: checkpoints.bert(path, "ForPreTraining"),
     "bert-classes": lambda path: checkpoints.bert(path, "ForSequenceClassification", **checkpoints.LABELS),
@@ -30,20 +31,15 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     ),
     "bert-score": lambda path: checkpoints.bert(path, "ForSequenceClassification", num_labels=1),
     "bert-body": lambda path: checkpoints.bert(path, "Model"),
-    "roberta": checkpoints.roberta,
     "roberta-tokens": lambda path: checkpoints.roberta(path, "ForTokenClassification", **checkpoints.LABELS),
     "roberta-classes": lambda path: checkpoints.roberta(path, "ForSequenceClassification", **checkpoints.LABELS),
-    "camembert": lambda path: checkpoints.roberta(path, family="Camembert"),
-    "distilbert": checkpoints.distilbert,
     "distilbert-tokens": lambda path: checkpoints.distilbert(path, "ForTokenClassification", **checkpoints.LABELS),
     "distilbert-classes": lambda path: checkpoints.distilbert(path, "ForSequenceClassification", **checkpoints.LABELS),
-    "gpt2": checkpoints.gpt2,
     "gpt2-classes": lambda path: checkpoints.gpt2(
         path, "ForSequenceClassification", pad_token_id=0, **checkpoints.LABELS
     ),
     "gpt2-tokens": lambda path: checkpoints.gpt2(path, "ForTokenClassification", **checkpoints.LABELS),
     "gpt2-body": lambda path: checkpoints.gpt2(path, "Model"),
-    "llama": checkpoints.llama,
     "llama-tied": lambda path: checkpoints.llama(path, tie_word_embeddings=True, num_key_value_heads=2),
     "llama-linear": lambda path: checkpoints.llama(
         path, head_dim=12, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}
@@ -55,7 +51,32 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "llama-classes": lambda path: checkpoints.llama(path, "ForSequenceClassification", **checkpoints.LABELS),
     "llama-tokens": lambda path: checkpoints.llama(path, "ForTokenClassification", **checkpoints.LABELS),
     "llama-body": lambda path: checkpoints.llama(path, "Model"),
-    "modernbert": checkpoints.modernbert,
+    "qwen2-tied": lambda path: checkpoints.qwen(path, tie_word_embeddings=True, num_key_value_heads=2),
+    "qwen2-classes": lambda path: checkpoints.qwen(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "qwen2-tokens": lambda path: checkpoints.qwen(path, "ForTokenClassification", **checkpoints.LABELS),
+    "qwen2-body": lambda path: checkpoints.qwen(path, "Model"),
+    "qwen3-tied": lambda path: checkpoints.qwen(
+        path, family="Qwen3", tie_word_embeddings=True, head_dim=8, rope_parameters={"rope_theta": 500.0}
+    ),
+    "qwen3-classes": lambda path: checkpoints.qwen(
+        path, "ForSequenceClassification", "Qwen3", **checkpoints.LABELS
+    ),
+    "qwen3-tokens": lambda path: checkpoints.qwen(path, "ForTokenClassification", "Qwen3", **checkpoints.LABELS),
+    "qwen3-body": lambda path: checkpoints.qwen(path, "Model", "Qwen3"),
+    "neox-serial": lambda path: checkpoints.neox(
+        path, use_parallel_residual=False, hidden_act="relu2", rotary_pct=1.0, rotary_emb_base=500
+    ),
+    "neox-tied": lambda path: checkpoints.neox(path, tie_word_embeddings=True),
+    "neox-classes": lambda path: checkpoints.neox(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "neox-tokens": lambda path: checkpoints.neox(path, "ForTokenClassification", **checkpoints.LABELS),
+    "neox-body": lambda path: checkpoints.neox(path, "Model"),
+    "eurobert-tied": lambda path: checkpoints.eurobert(path, tie_word_embeddings=True, num_key_value_heads=2),
+    "eurobert-classes": lambda path: checkpoints.eurobert(path, "ForSequenceClassification", **checkpoints.LABELS),
+    "eurobert-mean": lambda path: checkpoints.eurobert(
+        path, "ForSequenceClassification", classifier_pooling="mean", **checkpoints.LABELS
+    ),
+    "eurobert-tokens": lambda path: checkpoints.eurobert(path, "ForTokenClassification", **checkpoints.LABELS),
+    "eurobert-body": lambda path: checkpoints.eurobert(path, "Model"),
     "modernbert-global": lambda path: checkpoints.modernbert(path, layer_types=["full_attention"] * 3),
     "modernbert-tokens": lambda path: checkpoints.modernbert(path, "ForTokenClassification", **checkpoints.LABELS),
     "modernbert-classes": lambda path: checkpoints.modernbert(path, "ForSequenceClassification", **checkpoints.LABELS),
@@ -64,7 +85,10 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
         classifier_activation="linear", **checkpoints.LABELS,
     ),
     "modernbert-body": lambda path: checkpoints.modernbert(path, "Model"),
-    "marian": checkpoints.marian,
+    "mbart": checkpoints.mbart,
+    "mbart-first": lambda path: checkpoints.mbart(path, "MBartTokenizer", scale_embedding=False),
+    "m2m_100": checkpoints.m2m100,
+    "nllb": checkpoints.nllb,
     "marian-plain": lambda path: checkpoints.marian(path, activation_function="relu", scale_embedding=False),
 }  # fmt: skip
 AUTO = {
@@ -98,7 +122,7 @@ def logits(run: Run) -> torch.Tensor:
     model, (tokens, real) = run.load_model(), rows(run)
     documents = torch.where(real, 1, PADDING)
     if run.recipe.objective == "seq2seq":
-        return model.head(model.body(tokens, tokens[:, :9], documents))
+        return model.head(model.body(tokens, tokens[:, :7], documents))
     return model(tokens, documents)
 
 
@@ -106,7 +130,7 @@ def logits(run: Run) -> torch.Tensor:
 def their_logits(run: Run, model: Any) -> torch.Tensor:
     """What theirs says of them."""
     tokens, real = rows(run)
-    given = {"decoder_input_ids": tokens[:, :9]} if run.recipe.objective == "seq2seq" else {}
+    given = {"decoder_input_ids": tokens[:, :7]} if run.recipe.objective == "seq2seq" else {}
     found = model.eval()(input_ids=tokens, attention_mask=real.long(), **given)
     return found.last_hidden_state if run.recipe.objective == "body" else found[0]
 
@@ -186,23 +210,40 @@ def test_pairs_are_judged_the_right_way_round(tmp_path: Path) -> None:
     torch.testing.assert_close(ours.flip(1), found, atol=1e-5, rtol=1e-5)  # their first class is "follows"
 
 
-@pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Any]:
-    folder = tmp_path_factory.mktemp("gpt2")
-    theirs = checkpoints.gpt2(folder / "theirs")
+@pytest.fixture(scope="module", params=[kind for kind, family in FAMILIES.items() if family.body == "decoder"])
+def decoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Any]:
+    folder = tmp_path_factory.mktemp(request.param)
+    theirs = checkpoints.MAKERS[request.param](folder / "theirs")
     return greffon.import_checkpoint(folder / "theirs", out=folder / "run", quiet=True), theirs
 
 
 @pytest.mark.parametrize("prompt", ["le chat", "Paul n'aime", "the dog looks at a"])
-def test_greedy_generation_equals_theirs(gpt2: tuple[Run, Any], prompt: str) -> None:
-    run, theirs = gpt2
-    ids = run.tokenizer.encode(prompt)
-    found = theirs.generate(torch.tensor([ids]), max_new_tokens=20, do_sample=False, pad_token_id=0)[0, len(ids) :]
-    ours = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, end=run.tokenizer.end, padding=0)
-    assert [step.tokens[0] for step in ours][: len(found)] == found.tolist()
-    text = greffon.generate(run, prompt, max_new_tokens=20, temperature=0).text
+def test_greedy_generation_equals_theirs(decoder: tuple[Run, Any], prompt: str) -> None:
+    run, theirs = decoder
     tokenizer = transformers.AutoTokenizer.from_pretrained(run.path.parent / "theirs")
+    given = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
+    ids, end = given["input_ids"][0].tolist(), run.tokenizer.end
+    theirs.generation_config.bad_words_ids = [[id] for id in tokenizer.all_special_ids if id != end] or None
+    found = theirs.generate(**given, max_new_tokens=20, do_sample=False, pad_token_id=0)[0, len(ids) :].tolist()
+    words = vocabulary_of(run.tokenizer, run.recipe.vocab_size)
+    steps = generate_tokens(run.load_model(), [ids], 20, GREEDY, seed=0, vocabulary=words)
+    assert [step.tokens[0] for step in steps][: len(found)] == found
+    text = greffon.generate(run, prompt, max_new_tokens=20, temperature=0).text
     assert text == prompt + tokenizer.decode(found, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(("groups", "share"), [(2, 1.0), (1, 0.5)])
+def test_the_cache_shrinks_with_the_groups(groups: int, share: float, tmp_path: Path) -> None:
+    theirs = checkpoints.llama(tmp_path / "theirs", num_key_value_heads=groups)
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    body = run.load_model().body
+    cache = body.new_cache(1, 9)
+    ours = sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers)
+    full = 2 * run.recipe.shape.layers * 9 * run.recipe.shape.hidden_size
+    assert ours == share * full
+    with torch.no_grad():
+        past = theirs(torch.arange(9).unsqueeze(0), use_cache=True).past_key_values
+    assert ours == sum(layer.keys.numel() + layer.values.numel() for layer in past.layers)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -211,7 +252,7 @@ def test_beam_translation_equals_theirs(tmp_path: Path, beam: int) -> None:
     run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
     texts = ["le chat regarde l'été.", "Paul mange", ">>fr<< the dog looks at 12 œufs"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
-    words = translation_vocabulary(run.tokenizer, run.recipe.vocab_size)
+    words = vocabulary_of(run.tokenizer, run.recipe.vocab_size)
     sources = [np.array(run.tokenizer.encode(text)) for text in texts]
     found = search_all(run.load_model(), sources, [20] * 3, Search(beam), words)
     theirs.generation_config.bad_words_ids = [[run.tokenizer.pad]]
@@ -262,3 +303,8 @@ def test_published_sizes() -> None:
         )  # fmt: skip
     learned = sum(p.numel() for p in theirs.parameters() if p.requires_grad)
     assert greffon.params(preset="marian").total == learned + 58_101  # their bias of the head is a buffer
+    with torch.device("meta"):
+        mbart = transformers.MBartForConditionalGeneration(transformers.MBartConfig(vocab_size=250_054))
+        m2m100 = transformers.M2M100ForConditionalGeneration(transformers.M2M100Config())
+    assert greffon.params(preset="mbart").total == sum(p.numel() for p in mbart.parameters()) + 250_054
+    assert greffon.params(preset="m2m100").total == sum(p.numel() for p in m2m100.parameters())

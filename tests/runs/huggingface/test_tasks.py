@@ -21,7 +21,7 @@ from greffon.runs.run import Run
 WHO, WHAT = ["le chat", "la mère", "Un voisin", "Paul", "the dog"], ["une pomme", "le livre", "l'été", "12 œufs"]
 OWN = {"compact-causal": "causal", "compact-masked": "masked", "compact-contrastive": "contrastive",
        "bert-mini": "masked", "gpt2-mini": "causal"}  # fmt: skip
-IMPORTED = ["bert", "roberta", "distilbert", "gpt2", "llama", "modernbert"]
+IMPORTED = ["bert", "roberta", "distilbert", "gpt2", "llama", "modernbert", "eurobert", "neox", "qwen"]
 
 
 def sentences(name: str, count: int) -> list[tuple[str, str]]:
@@ -49,14 +49,18 @@ def settings_of(task: str, family: str) -> dict[str, Any]:
     """What must be said beyond the defaults for a head that can be exported."""
     if task.startswith("pairs"):
         return {"pair_reading": "cross"}
-    if task == "classes" and family in ("Llama", "GPT-2"):  # by default a head of classes starts as the probe
+    # By default a head of classes starts as the probe.
+    if task == "classes" and family in ("Llama", "Qwen2", "GPT-NeoX", "GPT-2"):
         return {"head_init": "random", "pooling": "last", "class_bias": False}
+    if task == "classes" and family == "EuroBERT":
+        return {"head_init": "random", "pooler_norm": False, "pooler_activation": "gelu", "pooler_bias": True}
     return {"head_init": "random"} if task == "classes" and family in ("BERT", "RoBERTa", "DistilBERT") else {}
 
 
 TITLES = {"compact-causal": "Llama", "compact-masked": "ModernBERT", "compact-contrastive": "ModernBERT",
           "bert-mini": "BERT", "gpt2-mini": "GPT-2", "bert": "BERT", "roberta": "RoBERTa", "distilbert": "DistilBERT",
-          "gpt2": "GPT-2", "llama": "Llama", "modernbert": "ModernBERT"}  # fmt: skip
+          "gpt2": "GPT-2", "llama": "Llama", "modernbert": "ModernBERT",
+          "eurobert": "EuroBERT", "neox": "GPT-NeoX", "qwen": "Qwen2"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=[*OWN, *IMPORTED])
@@ -107,8 +111,10 @@ def test_a_head_answers_there_and_back_as_here(task: str, body: Run, tmp_path: P
     named = {name: next(tmp_path.glob(f"{name}.*")) for name in ("train", "valid", "test")}
     settings = {"learning_rate": 3e-3, "batch_size": 8, "epochs": 1, "quiet": True, **settings_of(task, title)}
     run = greffon.finetune(body, train=named["train"], valid=named["valid"], out=tmp_path / "run", **settings)
-    if title == "Llama" and run.recipe.answer == "regression":
-        with pytest.raises(UserError, match=r"scores around a mean of .* \(Llama has no bias to hold it; ONNX does\)"):
+    if title in ("Llama", "Qwen2") and run.recipe.answer == "regression":
+        with pytest.raises(
+            UserError, match=rf"scores around a mean of .* \({title} has no bias to hold it; ONNX does\)"
+        ):
             greffon.export(run, to="huggingface", out=tmp_path / "there")
         return
     there = greffon.export(run, to="huggingface", out=tmp_path / "there")

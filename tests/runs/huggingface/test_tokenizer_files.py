@@ -38,6 +38,8 @@ def random_texts(count: int) -> list[str]:
 
 TEXTS = random_texts(10_000)
 FEW = TEXTS[:1000]
+OF_LANGUAGES = ("mbart", "m2m_100")
+"""What stands around their texts depends on languages, and is compared with these (`test_languages.py`)."""
 
 
 def ids_of(tokenizer: Any, texts: list[str]) -> list[list[int]]:
@@ -55,9 +57,9 @@ def laid_out(run: Run, texts: list[str]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("form", ["first", "today"])
-@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "marian"])
+@pytest.mark.parametrize("kind", [kind for kind in checkpoints.MAKERS if kind not in OF_LANGUAGES])
 def test_an_imported_tokenizer_equals_theirs(kind: str, form: str, tmp_path: Path) -> None:
-    getattr(checkpoints, kind)(tmp_path / "theirs")
+    checkpoints.MAKERS[kind](tmp_path / "theirs")
     if form == "today":
         if kind == "marian":
             pytest.skip("Marian has one form")

@@ -1,4 +1,4 @@
-"""Checkpoints of Hugging Face in and out: BERT, GPT-2 and Marian as configurations of our bodies.
+"""Checkpoints of Hugging Face in and out: families (`families.py`) as configurations of our bodies.
 
 No code of theirs is run: `config.json`, safetensors and tokenizer files are read and written here.
 """

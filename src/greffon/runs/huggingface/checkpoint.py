@@ -142,7 +142,7 @@ def _today(name: str) -> str:
 
 
 _WITHOUT_A_PLACE = re.compile(
-    r"position_ids$|\.(attn|attention)\.(masked_)?bias$|embed_positions\.weight$|inv_freq$"  # tables that are computed
+    r"position_ids$|\.(attn|attention)\.(masked_)?bias$|embed_positions\.weights?$|inv_freq$"  # computed
     r"|^(lm_head|cls\.predictions\.decoder|lm_head\.decoder|vocab_projector|embed_out|decoder)\.weight$"  # tied
 )
 _UNUSED_HEAD = re.compile(

@@ -10,15 +10,9 @@ from greffon.core.presets import PRESETS
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import THRESHOLD
 from greffon.runs.huggingface.checkpoint import architecture_of
-from greffon.runs.huggingface.families import (
-    DISTILBERT,
-    GPT2,
-    MODEL_TYPES,
-    MODERNBERT,
-    POOLER_ACTIVATIONS,
-    Family,
-    token_graft,
-)
+from greffon.runs.huggingface.families import DISTILBERT, GPT2, MODEL_TYPES
+from greffon.runs.huggingface.family import Family, token_graft
+from greffon.runs.huggingface.rotary_families import EUROBERT, EUROBERT_POOLINGS, MODERNBERT, POOLER_ACTIVATIONS
 
 
 def family_of(config: Mapping[str, Any], where: str) -> Family:
@@ -157,6 +151,12 @@ def graft_of(family: Family, config: Mapping[str, Any], where: str, task: Task) 
         usual["pooler_bias"] = config.get("classifier_bias", False)
         if usual["pooling"] not in family.graft["pooling"]:
             raise UserError(f"{where}: classifier_pooling {usual['pooling']!r} is not supported")
+    elif family is EUROBERT and not tokens:
+        named = config.get("classifier_pooling", "late")
+        if not isinstance(named, str) or named not in EUROBERT_POOLINGS:
+            known = ", ".join(EUROBERT_POOLINGS)
+            raise UserError(f"{where}: classifier_pooling {named!r} is not supported; known are {known}")
+        usual["pooling"] = EUROBERT_POOLINGS[named]
     if task == "pairs":
         usual["pair_reading"] = "cross"
     return from_dict(Graft, {**usual, "head_dropout": dropout or 0.0}, where)

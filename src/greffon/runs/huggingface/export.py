@@ -9,15 +9,15 @@ from torch import Tensor
 
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically, write_json
-from greffon.data.tokenizer import Tokenizer
 from greffon.runs.export_dir import open_directory
 from greffon.runs.folding import fold_embedding_scale, fold_scale, fold_temperature
 from greffon.runs.huggingface.card import model_card
 from greffon.runs.huggingface.checkpoint import ALIASES
 from greffon.runs.huggingface.companions import give_licence
 from greffon.runs.huggingface.configs import config_of
-from greffon.runs.huggingface.families import Family
+from greffon.runs.huggingface.family import Family
 from greffon.runs.huggingface.fit import fitting_family, misfits, refuse_apart, remedy, use_for
+from greffon.runs.huggingface.generation import FILE, generation_of
 from greffon.runs.huggingface.sentence_transformers import write_modules
 from greffon.runs.huggingface.tensor_map import places_of, to_theirs
 from greffon.runs.huggingface.tokenizer_files import check_tokenizer, write_tokenizer
@@ -67,7 +67,7 @@ def to_huggingface(run: Run, out: Path) -> Path:
     write_tokenizer(tokenizer, out, recipe)
     write_json(out / "config.json", config)
     if recipe.objective in ("causal", "seq2seq"):
-        write_json(out / "generation_config.json", _generation(run, tokenizer))
+        write_json(out / FILE, generation_of(run))
     embeds = recipe.body == "encoder" or (recipe.body == "decoder" and recipe.embedding is not None)
     if embeds and recipe.graft is None:
         write_modules(run, out)
@@ -75,21 +75,3 @@ def to_huggingface(run: Run, out: Path) -> Path:
     write_atomically(out / "README.md", model_card(run, config["architectures"][0], out.resolve().name).encode())
     write_atomically(out / "model.safetensors", save(made.tensors, metadata={"format": "pt"}))
     return out
-
-
-def _generation(run: Run, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return a generation config with which `transformers` ends a text and bans tokens as `greffon.generate` does."""
-    vocab_size, context = run.recipe.vocab_size, run.recipe.shape.context
-    roles = {tokenizer.pad, tokenizer.start, tokenizer.cls, tokenizer.sep, tokenizer.mask} - {tokenizer.end}
-    banned = sorted(roles | {*range(tokenizer.size, vocab_size)})
-    known: dict[str, Any] = {
-        "pad_token_id": tokenizer.pad,
-        "eos_token_id": tokenizer.end,
-        "bos_token_id": tokenizer.start,
-        "max_length": context,
-    }
-    if banned:
-        known["bad_words_ids"] = [[id] for id in banned]
-    if run.recipe.objective == "seq2seq":
-        known |= {"decoder_start_token_id": tokenizer.start, "num_beams": 4, "length_penalty": 1.0}
-    return known

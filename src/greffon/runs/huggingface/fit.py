@@ -10,7 +10,8 @@ from greffon.core.errors import UserError, setting
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import can_fold_embedding_scale, mean_folds_into_norm
 from greffon.runs.huggingface.configs import PROBLEMS
-from greffon.runs.huggingface.families import BERT, FAMILIES, ROBERTA, Family, token_graft
+from greffon.runs.huggingface.families import BERT, FAMILIES, M2M100, ROBERTA
+from greffon.runs.huggingface.family import Family, token_graft
 
 
 def use_for(recipe: Recipe) -> str:
@@ -27,8 +28,9 @@ def fitting_family(recipe: Recipe) -> Family:
     families = [family for family in FAMILIES.values() if family.body == recipe.body]
     own = [family for family in families if recipe.preset in (family.offered, family.preset)]
     count = {family.kind: len(misfits(family, recipe)) for family in families}
-    nearest = min([*own, *families], key=lambda family: count[family.kind])
-    return nearest if not count[nearest.kind] or not own else own[0]
+    fitting = [family for family in families if family.offered or not count[family.kind]]
+    nearest = min([*own, *fitting], key=lambda family: count[family.kind])
+    return nearest if not count[nearest.kind] or not own else min(own, key=lambda family: count[family.kind])
 
 
 def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer | None = None) -> list[str]:
@@ -45,10 +47,11 @@ def misfits(family: Family, recipe: Recipe, tokenizer: Tokenizer | None = None) 
         found.append(f"activation {shape.activation} ({family.title}: {', '.join(sorted(known))})")
     if "segments" in family.names and not shape.segments:
         found.append(f"segments 0 ({family.title}: 1 or more)")
-    if family is ROBERTA and shape.position_offset == 0:
-        found.append("position_offset 0 (RoBERTa: 1 or more)")
-    elif family is ROBERTA and tokenizer is not None and tokenizer.pad != shape.position_offset - 1:
-        found.append(f"padding id {tokenizer.pad} (RoBERTa: {shape.position_offset - 1})")
+    counts_from_padding = family in (ROBERTA, M2M100)
+    if counts_from_padding and shape.position_offset == 0:
+        found.append(f"position_offset 0 ({family.title}: 1 or more)")
+    elif counts_from_padding and tokenizer is not None and tokenizer.pad != shape.position_offset - 1:
+        found.append(f"padding id {tokenizer.pad} ({family.title}: {shape.position_offset - 1})")
     if recipe.graft is not None and recipe.answer not in (*PROBLEMS.values(), "tokens"):
         found.append(f"a head for {recipe.task} (none of the families has one)")
     elif recipe.graft is not None:
@@ -134,7 +137,7 @@ def export_note(recipe: Recipe) -> str:
 def remedy(family: Family, recipe: Recipe) -> str:
     """Say how to make a model that fits a family: with which body, and with which settings of the head."""
     misfit = recipe.graft is None or misfits(family, _body_alone(recipe))
-    offered = f"; a body of {setting('preset', family.offered)} fits" if misfit else ""
+    offered = f"; a body of {_offer(family)} fits" if misfit and family.offered else ""
     if recipe.graft is None or not (differing := graft_misfits(family, recipe)):
         return offered
     wanted = _form({name: possible for name, (_, possible) in differing.items()})
@@ -142,6 +145,16 @@ def remedy(family: Family, recipe: Recipe) -> str:
         wanted["head_init"] = "random"
     options = " ".join(setting(name, value) for name, value in wanted.items())
     return f"{offered}; fine-tune with {options}"
+
+
+def _offer(family: Family) -> str:
+    """Name the preset that is offered for a family, and the settings beside it."""
+    preset, *words = family.offered.split()
+    named = {
+        name.removeprefix("--").replace("-", "_"): value for name, value in zip(words[::2], words[1::2], strict=True)
+    }
+    written = {"true": True, "false": False}
+    return " ".join(setting(name, written.get(value, value)) for name, value in {"preset": preset, **named}.items())
 
 
 def refuse_apart(recipe: Recipe, where: Path) -> None:

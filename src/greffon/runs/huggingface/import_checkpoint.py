@@ -25,6 +25,7 @@ from greffon.runs.huggingface.configs import (
     use_of,
 )
 from greffon.runs.huggingface.families import BERT
+from greffon.runs.huggingface.generation import read_generation
 from greffon.runs.huggingface.sentence_transformers import read_embedding
 from greffon.runs.huggingface.tensor_map import places_of, to_ours
 from greffon.runs.huggingface.tokenizer_files import read_tokenizer
@@ -69,6 +70,9 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         )
     shape, task = shape_of(family, config, where), task_of(config, use)
     classifies = OBJECTIVES[use] == "classify"
+    generation, ignored = None, list[str]()
+    if use in ("causal", "seq2seq"):
+        generation, ignored = read_generation(path, config, tokenizer, vocab_size)
     named = str(checkpoint) if str(checkpoint).startswith("hf:") else path.resolve().name
     recipe = Recipe(
         objective=OBJECTIVES[use],
@@ -83,6 +87,7 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         graft=graft_of(family, config, where, task) if classifies else None,
         labels=labels_of(config, use, where) if classifies else (),
         embedding=read_embedding(path, shape.context, lowercase=tokenizer.lowercase),
+        generation=generation,
         imported=named,
     )
     thresholds = thresholds_of(config, recipe.labels, where) if recipe.answer == "multilabel" else {}
@@ -101,6 +106,8 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         run.save_model(model, thresholds)
         run.mark_finished()
     tell(f"{named}: {family.title}, {sum(p.numel() for p in model.parameters()):,} parameters, as a {use} run")
+    if ignored:
+        tell(f"not obeyed in generation: {', '.join(ignored)}")
     if unused:
         tell(f"left out, because a {use} run has no use for it: {', '.join(unused)}")
     return run

@@ -24,21 +24,36 @@ class Place:
     theirs: str
     ours: tuple[str, ...]
     turn: Turn = "none"
+    heads: int = 1  # within each of which the checkpoint stacks our parameters
+    other_name: str = ""  # of the tensor in some checkpoints
+
+    def fits(self, tensor: Tensor) -> bool:
+        """Whether a tensor of a checkpoint can be split into our parameters."""
+        parts = self.heads * len(self.ours)
+        return parts == 1 or (tensor.ndim > 0 and tensor.numel() > 0 and self._turned(tensor).shape[0] % parts == 0)
 
     def taken(self, tensor: Tensor) -> dict[str, Tensor]:
         """Split a tensor of a checkpoint into our parameters."""
+        tensor = self._turned(tensor)
+        if len(self.ours) == 1:
+            return {self.ours[0]: tensor.float().contiguous()}
+        cut = tensor.reshape(self.heads, len(self.ours), -1, *tensor.shape[1:])  # (H, parts, rows of a head, …)
+        return {name: part.flatten(0, 1).float() for name, part in zip(self.ours, cut.unbind(1), strict=True)}
+
+    def _turned(self, tensor: Tensor) -> Tensor:
         if self.turn == "transposed" and tensor.ndim == 2:
-            tensor = tensor.T
-        elif self.turn == "flipped":
-            tensor = tensor.flip(0)
-        elif self.turn == "row":
-            tensor = tensor.reshape(-1)
-        parts = tensor.chunk(len(self.ours))
-        return {name: part.float().contiguous() for name, part in zip(self.ours, parts, strict=True)}
+            return tensor.T
+        if self.turn == "flipped":
+            return tensor.flip(0)
+        return tensor.reshape(-1) if self.turn == "row" else tensor
 
     def given(self, tensors: Mapping[str, Tensor]) -> Tensor:
         """Combine our parameters into the tensor of a checkpoint."""
-        tensor = torch.cat([tensors[name] for name in self.ours]) if len(self.ours) > 1 else tensors[self.ours[0]]
+        tensor = tensors[self.ours[0]]
+        if len(self.ours) > 1:
+            parts = [tensors[name] for name in self.ours]
+            cut = [part.reshape(self.heads, -1, *part.shape[1:]) for part in parts]  # (H, rows of a head, …) each
+            tensor = torch.cat(cut, dim=1).flatten(0, 1)
         if self.turn == "transposed" and tensor.ndim == 2:
             tensor = tensor.T
         elif self.turn == "flipped":
@@ -52,12 +67,15 @@ def to_ours(tensors: Mapping[str, Tensor], places: Iterable[Place], where: str) 
     """Convert the tensors of a checkpoint to our parameters; raise a `UserError` if one is missing."""
     found: dict[str, Tensor] = {}
     for place in places:
-        if place.theirs not in tensors:
+        tensor = tensors.get(place.theirs, tensors.get(place.other_name))
+        if tensor is None:
             raise UserError(f"{where} lacks the tensor {place.theirs}; it is incomplete, or of another architecture")
-        try:
-            found |= place.taken(tensors[place.theirs])
-        except (RuntimeError, ValueError):  # too few dimensions, or rows, to be split
-            raise UserError(f"{where}: {place.theirs} has the wrong shape; fetch it again") from None
+        if not place.fits(tensor):
+            raise UserError(
+                f"{where}: {place.theirs} is {tuple(tensor.shape)}, which cannot be cut into {len(place.ours)} parts "
+                f"of {place.heads} heads; restore the files that belong together"
+            )
+        found |= place.taken(tensor)
     return found
 
 
@@ -68,7 +86,9 @@ def to_theirs(tensors: Mapping[str, Tensor], places: Iterable[Place]) -> dict[st
 
 def places_of(kind: str, recipe: Recipe) -> list[Place]:
     """Return the places of all tensors in a checkpoint of a family, by its `kind`."""
-    others = {"gpt2": _gpt2, "marian": _marian, "llama": _llama, "modernbert": _modernbert}
+    others = {"gpt2": _gpt2, "modernbert": _modernbert, "gpt_neox": _neox}
+    others |= dict.fromkeys(("llama", "qwen2", "qwen3", "eurobert"), _llama)
+    others |= dict.fromkeys(("marian", "mbart", "m2m_100"), _two_sides)
     return list(others[kind](recipe) if kind in others else _encoder(kind, recipe))
 
 
@@ -186,17 +206,52 @@ _LLAMA_LAYER = {
 
 
 def _llama(recipe: Recipe) -> Iterator[Place]:
+    """Pair the tensors of a Llama or one of its relatives."""
     shape, weight = recipe.shape, ("weight",)
     yield Place("model.embed_tokens.weight", ("body.embedding.weight",))
+    norms = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
+    layer = _LLAMA_LAYER | (norms if shape.qk_norm else {})
+    biased = {name: _LLAMA_LAYER[name] for name in ("attention.query", "attention.key", "attention.value")}
     for i in range(shape.layers):
-        yield from _modules(f"body.blocks.{i}.", f"model.layers.{i}.", _LLAMA_LAYER, weight)
+        yield from _modules(f"body.blocks.{i}.", f"model.layers.{i}.", layer, weight)
+        if shape.qkv_bias:
+            yield from _modules(f"body.blocks.{i}.", f"model.layers.{i}.", biased, ("bias",))
     yield from _modules("body.", "model.", {"norm": "norm"}, weight)
-    if recipe.objective == "causal" and not shape.tie_embeddings:
+    if recipe.objective in ("causal", "masked") and not shape.tie_embeddings:
         yield Place("lm_head.weight", ("head.weight",))
+    elif recipe.objective == "classify" and recipe.body == "encoder":
+        yield from _modules("head.", "", {"out": "classifier"} if recipe.task == "tokens" else _EUROBERT_HEAD)
+    elif recipe.objective == "classify":
+        yield from _modules("head.", "", {"out": "score"}, BOTH if recipe.task == "tokens" else weight)
+
+
+_EUROBERT_HEAD = {"inner": "dense", "out": "classifier"}
+_NEOX_LAYER = {
+    "attention.out": "attention.dense",
+    "attention_norm": "input_layernorm",
+    "feed_forward.up": "mlp.dense_h_to_4h",
+    "feed_forward.down": "mlp.dense_4h_to_h",
+    "feed_forward_norm": "post_attention_layernorm",
+}
+
+
+def _neox(recipe: Recipe) -> Iterator[Place]:
+    """Pair the tensors of a GPT-NeoX, which stacks queries, keys and values head by head."""
+    shape, stacked = recipe.shape, ("attention.query", "attention.key", "attention.value")
+    yield Place("gpt_neox.embed_in.weight", ("body.embedding.weight",))
+    for i in range(shape.layers):
+        ours, theirs = f"body.blocks.{i}.", f"gpt_neox.layers.{i}."
+        for part in BOTH:
+            names = tuple(f"{ours}{name}.{part}" for name in stacked)
+            yield Place(f"{theirs}attention.query_key_value.{part}", names, heads=shape.heads)
+        yield from _modules(ours, theirs, _NEOX_LAYER)
+    yield from _modules("body.", "gpt_neox.", {"norm": "final_layer_norm"})
+    if recipe.objective == "causal" and not shape.tie_embeddings:
+        yield Place("embed_out.weight", ("head.weight",), other_name="lm_head.weight")
+    elif recipe.task == "tokens":
+        yield from _modules("head.", "", {"out": "classifier"})
     elif recipe.objective == "classify":
         yield Place("score.weight", ("head.out.weight",))
-        if recipe.task == "tokens":
-            yield Place("score.bias", ("head.out.bias",))
 
 
 def _modernbert(recipe: Recipe) -> Iterator[Place]:
@@ -226,7 +281,8 @@ def _modernbert(recipe: Recipe) -> Iterator[Place]:
         yield from _modules("head.", "", {"out": "classifier"})
 
 
-def _marian(recipe: Recipe) -> Iterator[Place]:
+def _two_sides(recipe: Recipe) -> Iterator[Place]:
+    shape = recipe.shape
     yield Place("model.shared.weight", ("body.encoder.embedding.weight",))
     layer = {"attention_norm": "self_attn_layer_norm", "feed_forward.up": "fc1", "feed_forward.down": "fc2",
              "feed_forward_norm": "final_layer_norm", "cross_norm": "encoder_attn_layer_norm"}  # fmt: skip
@@ -234,8 +290,14 @@ def _marian(recipe: Recipe) -> Iterator[Place]:
         layer |= {f"attention.{name}": f"self_attn.{other}_proj", f"cross.{name}": f"encoder_attn.{other}_proj"}
     for side in ("encoder", "decoder"):
         read = {ours: theirs for ours, theirs in layer.items() if side == "decoder" or not ours.startswith("cross")}
-        for i in range(recipe.shape.layers):
+        for i in range(shape.layers):
             yield from _modules(f"body.{side}.blocks.{i}.", f"model.{side}.layers.{i}.", read)
-    yield Place("final_logits_bias", ("head.bias",), "row")
-    if not recipe.shape.tie_embeddings:
+        if shape.positions == "learned":
+            yield Place(f"model.{side}.embed_positions.weight", (f"body.{side}.positions.table",))
+        around = {"embedding_norm": "layernorm_embedding"} if shape.embedding_norm else {}
+        around |= {"norm": "layer_norm"} if shape.norm_place == "pre" else {}
+        yield from _modules(f"body.{side}.", f"model.{side}.", around)
+    if shape.head_bias:
+        yield Place("final_logits_bias", ("head.bias",), "row")
+    if not shape.tie_embeddings:
         yield Place("lm_head.weight", ("head.weight",))

@@ -11,11 +11,13 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, write_atomically, write_json
-from greffon.data.tokenizer import ROLES, Tokenizer
+from greffon.data.tokenizer import LARGEST, ROLES, Tokenizer
 from greffon.data.tokenizer_backends import HuggingFace
-from greffon.data.tokenizer_imported import Imported, Marian, imported, imported_marian
+from greffon.data.tokenizer_imported import Imported, Marian, SharedPieces, imported, imported_m2m100, imported_marian
 from greffon.objectives.tasks.pairs import PairTexts
-from greffon.runs.huggingface.families import MARIAN, Family
+from greffon.runs.huggingface.families import GPT2, M2M100, MARIAN, MBART, ROBERTA
+from greffon.runs.huggingface.family import Family
+from greffon.runs.huggingface.languages import language_settings, m2m100_vocabulary, read_languages
 
 _THEIR_NAMES = {
     "pad": "pad_token", "start": "bos_token", "end": "eos_token", "cls": "cls_token", "sep": "sep_token",
@@ -36,6 +38,8 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
         raise UserError(f"{path}: the tokenizer asks for code of the checkpoint's own, which is never run")
     if family is MARIAN and (path / "source.spm").is_file():
         return _read_marian(path, settings, config)
+    if family is M2M100 and (path / "vocab.json").is_file() and (path / "sentencepiece.bpe.model").is_file():
+        return _read_m2m100(path, settings, config)
     try:
         specification = _specification(path, family, settings)
         library = tokenizers.Tokenizer.from_str(json.dumps(specification))
@@ -47,11 +51,17 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
     around: list[int] = library.encode("", add_special_tokens=True).ids
     known: dict[str, int] = {}
     if family.body == "encoder":
-        if len(around) == 2:
+        if len(around) not in (0, 2):
+            raise UserError(
+                f"{path}: the tokenizer puts {len(around)} special tokens around a text, which is not supported "
+                "(only one on each side is)"
+            )
+        if around:
             known |= {"cls": around[0], "sep": around[1]}
     else:
-        known |= {role: config[name] for role, name in _CONFIG_IDS.items() if _is_id(config.get(name), pieces)}
-        if family is MARIAN and _is_id(config.get("decoder_start_token_id"), pieces):
+        ids = {role: _first(config.get(name)) for role, name in _CONFIG_IDS.items()}
+        known |= {role: id for role, id in ids.items() if _is_id(id, pieces)}
+        if family.body == "encoder-decoder" and _is_id(config.get("decoder_start_token_id"), pieces):
             known["start"] = config["decoder_start_token_id"]
     for role, name in _THEIR_NAMES.items():
         token = settings.get(name)
@@ -66,11 +76,20 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
             known = _by_name(specification) | known
     roles, absent = _complete(known, path)
     starts = family.body != "decoder" or around[:1] == [roles["start"]]
-    return Tokenizer(imported(roles, starts, absent, specification))
+    languages = None
+    if family in (MBART, M2M100):
+        specials = {token["content"] for token in specification.get("added_tokens", [])}
+        languages = read_languages(pieces, specials, settings, config)
+    return Tokenizer(imported(roles, starts, absent, specification, languages))
+
+
+def _first(value: Any) -> Any:
+    """Return an id, or the first of several: where several tokens end a text, it ends the texts that we make."""
+    return value[0] if isinstance(value, list) and value else value
 
 
 def _is_id(value: Any, pieces: Mapping[str, int]) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value in pieces.values()
+    return type(value) is int and value in pieces.values()
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -107,7 +126,7 @@ def _read_marian(path: Path, settings: Mapping[str, Any], config: Mapping[str, A
     for name in ("target.spm", "vocab.json"):
         if not (path / name).is_file():
             raise UserError(f"{path}: the tokenizer lacks {name}; fetch it")
-    vocabulary = read_json(path / "vocab.json")
+    vocabulary = _vocabulary(path / "vocab.json")
     if "<unk>" not in vocabulary:
         raise UserError(f"{path / 'vocab.json'} has no <unk>; fetch it again")
     named = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
@@ -123,17 +142,47 @@ def _read_marian(path: Path, settings: Mapping[str, Any], config: Mapping[str, A
         raise UserError(f"{path}: a SentencePiece model is broken ({error}); fetch it again") from None
 
 
+def _vocabulary(file: Path) -> dict[str, int]:
+    """Read a vocab.json; raise a `UserError` if its ids are not numbers of a vocabulary."""
+    found = read_json(file)
+    if any(type(id) is not int or not 0 <= id < LARGEST for id in found.values()):
+        raise UserError(f"{file} has an id that is no number from 0 to {LARGEST:,}; fetch it again")
+    return found
+
+
+def _read_m2m100(path: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> Tokenizer:
+    """Read a SentencePiece model and a vocabulary, behind which stand the language tokens."""
+    vocabulary = _vocabulary(path / "vocab.json")
+    if not {"<s>", "<pad>", "</s>", "<unk>"} <= vocabulary.keys():
+        raise UserError(f"{path / 'vocab.json'} lacks one of <s>, <pad>, </s> and <unk>; fetch it again")
+    pieces, languages = m2m100_vocabulary(vocabulary, settings, path)
+    named = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
+    usual = {"pad": vocabulary["<pad>"], "start": vocabulary["</s>"], "end": vocabulary["</s>"]}
+    ids = {role: _first(config.get(name)) for role, name in named.items()}
+    known = {**usual, **{role: id for role, id in ids.items() if _is_id(id, pieces)}, "cls": vocabulary["<s>"]}
+    roles, absent = _complete(known, path)
+    model = (path / "sentencepiece.bpe.model").read_bytes()
+    try:
+        return Tokenizer(imported_m2m100(roles, absent, model, pieces, languages))
+    except RuntimeError as error:
+        raise UserError(f"{path}: the SentencePiece model is broken ({error}); fetch it again") from None
+
+
 def _specification(path: Path, family: Family, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of tokenizer.json, or build it from the older files."""
     if (path / "tokenizer.json").is_file():
         return read_json(path / "tokenizer.json")
     if (path / "vocab.txt").is_file():
         return _wordpiece(path / "vocab.txt", settings)
-    if (path / "vocab.json").is_file() and (path / "merges.txt").is_file() and family is not MARIAN:
+    if (path / "vocab.json").is_file() and (path / "merges.txt").is_file() and family in (GPT2, ROBERTA):
         return _byte_level(path, family, settings)
-    older = {"marian": "source.spm, target.spm and vocab.json", "gpt2": "vocab.json and merges.txt"}
-    other = older.get(family.kind, "vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)")
-    raise UserError(f"{path} has no whole tokenizer; fetch its tokenizer.json, or {other}")
+    older = {
+        "m2m_100": "sentencepiece.bpe.model and vocab.json", "marian": "source.spm, target.spm and vocab.json",
+        "gpt2": "vocab.json and merges.txt", "mbart": "save the tokenizer again with transformers",
+    }  # fmt: skip
+    usual = "vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)" if family.body == "encoder" else ""
+    other = older.get(family.kind, usual)  # how others cut texts into words, these files do not say
+    raise UserError(f"{path} has no whole tokenizer; fetch its tokenizer.json" + (f", or {other}" if other else ""))
 
 
 def _added(token: Any, usual: str) -> tokenizers.AddedToken:
@@ -204,7 +253,13 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, recipe: Recipe) -> None:
     names = {id: piece for piece, id in inner.pieces.items()}
     # Their batches need a padding token, even if it is another one's second role.
     shown = [role for role in ROLES if role == "pad" or role not in tokenizer.absent]
-    if isinstance(inner, Marian):
+    languages = tokenizer.languages
+    if isinstance(inner, SharedPieces):
+        assert languages is not None
+        write_atomically(folder / "sentencepiece.bpe.model", inner.source)
+        theirs = {*languages.ids.values()}
+        write_json(folder / "vocab.json", {piece: id for piece, id in inner.pieces.items() if id not in theirs})
+    elif isinstance(inner, Marian):
         write_atomically(folder / "source.spm", inner.source)
         write_atomically(folder / "target.spm", inner.target)
         write_json(folder / "vocab.json", inner.pieces)
@@ -224,6 +279,8 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, recipe: Recipe) -> None:
             settings["unk_token"] = unknown
         inputs = ["input_ids", "token_type_ids"] if recipe.shape.numbers_texts else ["input_ids"]
         settings["model_input_names"] = [*inputs, "attention_mask"]
+    if languages is not None:
+        settings |= language_settings(languages) | {"bos_token": names[tokenizer.cls]}
     write_json(folder / "tokenizer_config.json", settings)
 
 
