@@ -1,4 +1,4 @@
-"""Time and memory by the number of texts: tokenizer, token store, the start of a pretraining, vectors, TF-IDF.
+"""Time and memory by the number of texts: tokenizer, token store, the start of a pretraining, vectors, `compare`.
 
     python -m bench.growth [--texts 10000 100000 1000000] [--quick]
 
@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from bench.__main__ import DATA, PAGE, RESULTS
+from bench.harness import ROOT
 from bench.machine import facts
 from bench.report import clear_absent, load, number, save, write_page
 from bench.scaling import in_own_process, slope
@@ -25,6 +27,7 @@ WORDS = 20
 VOCABULARY = 4000
 TINY = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate_size": 64, "context": 64, "batch_size": 8}
 MOST_WORDS = 10**6
+FIGURE = ROOT / "docs" / "growth.png"
 
 
 def made_up_texts(path: Path, count: int) -> Path:
@@ -64,12 +67,25 @@ def store(file: Path) -> None:
     open_store([file], Tokenizer.load(_folder(file)), cache=_folder(file) / f"store-{time.time_ns()}")
 
 
-def pretraining(file: Path) -> None:
-    """Pretrain for two steps, from the text to the finished run: the token store is built once more."""
-    import greffon
+def pretraining(file: Path) -> dict[str, float]:
+    """Pretrain for two steps, from the text to the finished run; its start, up to the first step, is timed alone.
 
-    out = _folder(file) / "run"
-    greffon.pretrain([file], tokenizer=_folder(file), out=out, steps=2, force=True, quiet=True, **TINY)
+    The token store is built once more.
+    """
+    import greffon
+    from greffon.training import trainer
+    from greffon.training.loop import fit
+
+    out, begun = _folder(file) / "run", list[float]()
+
+    def steps(*arguments: Any, **more: Any) -> Any:
+        begun.append(time.perf_counter())
+        return fit(*arguments, **more)
+
+    started = time.perf_counter()
+    with patch.object(trainer, "fit", steps):
+        greffon.pretrain([file], tokenizer=_folder(file), out=out, steps=2, force=True, quiet=True, **TINY)
+    return {"start_seconds": begun[0] - started}
 
 
 def embed(file: Path) -> None:
@@ -88,12 +104,28 @@ def tfidf(file: Path) -> None:
     TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit_transform(texts_of(file))
 
 
-POINTS: dict[str, Callable[[Path], None]] = {
+def compare(file: Path) -> None:
+    """Do what `compare` does before its tasks: check all texts, keep their vectors, and TF-IDF of half of them."""
+    from greffon.comparison.label_curve import make_tables
+    from greffon.comparison.study import Plan, make_study
+    from greffon.core.config import Data
+    from greffon.runs.run import Run
+
+    tell: Callable[[str], None] = lambda message: None  # noqa: E731
+    texts = sum(1 for _ in file.open(encoding="utf-8")) - 1
+    data = Data(train=(str(file),), hold_out_test=True)
+    plan = Plan(seeds=1, epochs=1, train_sizes=(texts // 2,), adapt=False, gradual_unfreezing=False, settings={})
+    study = make_study([Run.open(_folder(file) / "run")], data, plan, tell)
+    make_tables(_folder(file) / f"compare-{time.time_ns()}", study, tell)
+
+
+POINTS: dict[str, Callable[[Path], dict[str, float] | None]] = {
     "tokenizer": tokenizer,
     "store": store,
     "pretraining": pretraining,
     "embed": embed,
     "tfidf": tfidf,
+    "compare": compare,
 }
 
 
@@ -106,8 +138,8 @@ def _folder(file: Path) -> Path:
 def point(kind: str, file: Path) -> dict[str, float]:
     """Measure one point in this process."""
     started = time.perf_counter()
-    POINTS[kind](file)
-    return {"seconds": time.perf_counter() - started, "peak_gigabytes": peak_bytes() / 1e9}
+    parts = POINTS[kind](file) or {}
+    return {"seconds": time.perf_counter() - started, **parts, "peak_gigabytes": peak_bytes() / 1e9}
 
 
 def measure(folder: Path, counts: list[int], threads: int) -> dict[str, Any]:
@@ -122,9 +154,40 @@ def measure(folder: Path, counts: list[int], threads: int) -> dict[str, Any]:
     return found
 
 
+def draw(found: dict[str, Any], path: Path) -> Path:
+    """Time and memory at the peak, by the number of texts, one line for each step; both scales are logarithmic."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from greffon.plots.style import inks
+    from greffon.plots.style import save as save_figure
+
+    ink, soft, paper = inks(dark=False)
+    figure = Figure(figsize=(9, 4.2), facecolor=paper)
+    FigureCanvasAgg(figure)
+    for axes, name, what in zip(
+        figure.subplots(1, 2), ("seconds", "peak_gigabytes"), ("seconds", "GB at the peak"), strict=True
+    ):
+        for (kind, points), marker in zip(found.items(), "os^vDP", strict=False):
+            axes.loglog([one["at"] for one in points], [one[name] for one in points], marker=marker, label=kind)
+        axes.set_title(what, color=soft, fontsize=9, loc="left")
+        axes.set_xlabel("texts", color=ink, fontsize=9)
+        axes.grid(color=soft, alpha=0.25, linewidth=0.7)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=ink, labelsize=8)
+    axes.legend(frameon=False, fontsize=8, labelcolor=ink)
+    figure.tight_layout()
+    return save_figure(figure, path)
+
+
 def section(found: dict[str, Any]) -> str:
     """Show the points as a table; the powers are those between the last two points, where the start counts least."""
-    lines = ["| step | texts | time | memory at the peak |", "| --- | --- | --- | --- |"]
+    lines = [
+        f"![Time and memory by the number of texts]({FIGURE.relative_to(ROOT)})",
+        "",
+        "| step | texts | time | memory at the peak |",
+        "| --- | --- | --- | --- |",
+    ]
     for kind, points in found.items():
         texts, seconds, memory = (
             " · ".join(written(one) for one in points)
@@ -134,6 +197,8 @@ def section(found: dict[str, Any]) -> str:
                 lambda one: f"{one['peak_gigabytes']:.2f} GB",
             )
         )
+        if "start_seconds" in points[0]:
+            seconds += f"; to the first step {' · '.join(number(one['start_seconds']) for one in points)} s"
         powers = [slope(points[-2:], name) if len(points) > 1 else 0.0 for name in ("seconds", "peak_gigabytes")]
         lines.append(f"| {kind} | {texts} | {seconds} (power {powers[0]:z.2f}) | {memory} (power {powers[1]:z.2f}) |")
     return "\n".join(lines)
@@ -160,6 +225,7 @@ def main(words: list[str] | None = None) -> int:
     results = {**load(RESULTS, facts(args.threads, folder)), "growth": found}
     save(RESULTS, results)
     clear_absent(PAGE, results)
+    draw(found, FIGURE)
     write_page(PAGE, {"growth": section(found)})
     return 0
 

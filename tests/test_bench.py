@@ -206,6 +206,9 @@ def test_growth_by_texts_is_measured_and_told(tmp_path: Path) -> None:
     points = [{"at": at, "seconds": at / 1e4, "peak_gigabytes": 0.5} for at in (10_000, 100_000)]
     page = growth.section({"store": points})
     assert "| store | 10,000 · 100,000 | 1.00 s · 10.0 s (power 1.00) | 0.50 GB · 0.50 GB (power 0.00) |" in page
+    started = [{**one, "start_seconds": one["seconds"] / 2} for one in points]
+    assert "1.00 s · 10.0 s; to the first step 0.500 · 5.00 s (power" in growth.section({"pretraining": started})
+    assert growth.draw({"store": points, "compare": points}, tmp_path / "growth.png").stat().st_size > 10_000
 
 
 def test_the_page_and_its_markers_fit_the_writers() -> None:
