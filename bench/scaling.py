@@ -28,10 +28,13 @@ from bench.turns import peak_bytes
 TOKENS = 2048
 AXES: dict[str, list[int]] = {
     "context": [64, 128, 256, 512, 1024, 2048],
+    "context (local)": [512, 1024, 2048],
     "vocab_size": [1000, 4000, 16_000, 64_000],
     "hidden_size": [64, 128, 256, 512],
 }
-QUICK_AXES = {"context": [16, 32], "vocab_size": [300, 600], "hidden_size": [16, 32]}
+QUICK_AXES = {"context": [16, 32], "context (local)": [16, 32], "vocab_size": [300, 600], "hidden_size": [16, 32]}
+LOCAL = {"local_attention": 128, "global_attention_every": 1000}
+"""The axis of bodies in which all layers but the first see a window of 128 tokens."""
 MEGABYTES = [1, 10, 100]
 FIGURE = ROOT / "docs" / "scaling.png"
 
@@ -142,7 +145,8 @@ def measure(folder: Path, megabytes: list[float], axes: dict[str, list[int]], th
     base = {"hidden_size": 16, "heads": 2, "context": 16, "vocab_size": 300} if axes is QUICK_AXES else {}
     for axis, places in axes.items():
         for place in places:
-            change = json.dumps({**base, axis: place})
+            name, local, _ = axis.partition(" (local)")
+            change = json.dumps({**base, **(LOCAL if local else {}), name: place})
             found.setdefault(axis, []).append({"at": place, **in_own_process("training", change, threads, folder)})
             print(axis, found[axis][-1], flush=True)
     for size in megabytes:
@@ -167,7 +171,7 @@ def draw(found: dict[str, Any], path: Path) -> Path:
     ink, soft, paper = inks(dark=False)
     blue, red = ("#2b5c8a", "o"), ("#b5533c", "s")
     columns = [
-        ("tokens of context", "tokens/s", {"context": blue}),
+        ("tokens of context", "tokens/s", {"context": blue, "context (local)": red}),
         ("tokens of vocabulary", "tokens/s", {"vocab_size": blue}),
         ("width", "tokens/s", {"hidden_size": blue}),
         ("megabytes of text", "MB/s", {"tokenizer": red, "store": blue}),

@@ -192,7 +192,11 @@ def test_learning_counts_the_first_budget_that_is_as_good() -> None:
 def test_growth_is_told_and_drawn(tmp_path: Path) -> None:
     grown = [{"at": at, "tokens_per_second": 1e4 / at, "peak_gigabytes": 0.1 * at} for at in (1, 10)]
     flat = [{"at": at, "megabytes_per_second": 3.0, "peak_gigabytes": 0.2} for at in (1, 100)]
-    found = {**dict.fromkeys(("context", "vocab_size", "hidden_size"), grown), "tokenizer": flat, "store": flat}
+    found = {
+        **dict.fromkeys(("context", "context (local)", "vocab_size", "hidden_size"), grown),
+        "tokenizer": flat,
+        "store": flat,
+    }
     page = scaling.section(found)
     assert "| hidden_size | 1 – 10 | 10,000 – 1,000 tokens/s | 0.10 – 1.00 GB (grows with power 1.00) |" in page
     assert "| corpus (MB), store | 1 – 100 | 3.00 – 3.00 MB/s | 0.20 – 0.20 GB (grows with power 0.00) |" in page

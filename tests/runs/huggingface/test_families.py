@@ -136,6 +136,18 @@ def test_pieces_and_merges_alone_do_not_say_how_a_qwen_cuts_words(tmp_path: Path
         greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
 
 
+def test_heads_that_are_shared_go_to_onnx(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    checkpoints.eurobert(tmp_path / "theirs")
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    out = greffon.export(run, to="onnx", out=tmp_path / "onnx")
+    tokens = torch.randint(5, run.tokenizer.size, (2, 11))
+    given = {"input_ids": tokens.numpy(), "attention_mask": torch.ones_like(tokens).numpy()}
+    found = onnxruntime.InferenceSession(out / "model.onnx").run(None, given)[0]
+    with torch.no_grad():
+        torch.testing.assert_close(torch.from_numpy(found), run.load_model().body(tokens), atol=1e-4, rtol=1e-4)
+
+
 def test_an_encoder_whose_texts_have_no_end_is_refused(tmp_path: Path) -> None:
     checkpoints.eurobert(tmp_path / "theirs")
     file = tmp_path / "theirs" / "tokenizer.json"
