@@ -1,6 +1,7 @@
 """`python -m bench [--only NAME …] [--rounds N] [--quick]`: hold the contests, write results and the table.
 
-Results of another machine, or of other versions, are not mixed with new ones: they are dropped.
+Results of another machine are not mixed with new ones: they are dropped. Those of other versions are kept, with these,
+until `--only` repeats them.
 """
 
 import argparse

@@ -37,6 +37,8 @@ class Contest:
     prepare: Callable[[Any, Path], None]  # writes the files that contestants read, once for all
     goals: tuple[Goal, ...] = ()
     most_gigabytes: float | None = None  # the memory that Greffon is meant to need at most
+    most_seconds: float | None = None  # the time that Greffon is meant to need at most
+    most_rounds: int | None = None  # of work that takes minutes
     warm: bool = True  # whether the first turn of each contestant does not count
 
     @property

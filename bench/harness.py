@@ -123,7 +123,7 @@ def hold(
             for player in players:
                 player.turn()
         turns: dict[str, list[dict[str, Any]]] = {player.name: [] for player in players}
-        for number in range(rounds):
+        for number in range(min(rounds, contest.most_rounds or rounds)):
             first = number % len(players)  # nobody always comes after the same one
             for player in players[first:] + players[:first]:
                 turns[player.name].append(player.turn())

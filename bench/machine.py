@@ -42,8 +42,13 @@ def facts(threads: int, folder: Path) -> dict[str, Any]:
 
 
 def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether results from two runs may stand in one table: all but the measured speed is alike."""
-    return {**one, "sgemm_gigaflops": 0} == {**other, "sgemm_gigaflops": 0}
+    """Whether results from two runs may stand in one table: all but the measured speed and the versions is alike."""
+    return all(one[name] == other[name] for name in ("processor", "cores", "threads"))
+
+
+def versions(machine: Mapping[str, Any]) -> dict[str, str]:
+    """The versions of Python and of the packages."""
+    return {"Python": machine["python"], **machine["versions"]}
 
 
 def _version(name: str) -> str | None:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.contest import SECONDS, Contest, times_as_fast
-from bench.machine import same
+from bench.machine import same, versions
 from greffon.core.files import write_atomically
 
 NOT_YET = "*Not measured yet.*"
 PARTS = {"contests": "bench", "learning": "learning", "scaling": "scaling", "growth": "growth"}
 """The parts of the results, and the sections of the page that show them."""
+OLDER = "older"
+"""The part with the versions of what was measured before they changed, by its contest or part."""
 
 
 def put_between(page: str, name: str, text: str) -> str:
@@ -39,12 +41,35 @@ def write_page(path: Path, sections: Mapping[str, str]) -> None:
 
 
 def load(path: Path | None, machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Read results to add to; those of another machine, or of other versions, are dropped."""
+    """Read results to add to; those of another machine are dropped, those of other versions are kept with these."""
+    found = _read(path)
+    before = found.get("machine", machine)
+    if not same(before, machine):
+        print(f"{path}: results of another machine are dropped", file=sys.stderr, flush=True)
+        return {"machine": machine}
+    had = {**dict.fromkeys(_measured(found), versions(before)), **found.pop(OLDER, {})}
+    older = {name: known for name, known in had.items() if changed(known, versions(machine))}
+    return {**found, "machine": machine, **({OLDER: older} if older else {})}
+
+
+def _read(path: Path | None) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path and path.is_file() else {}
-    if not same(found.get("machine", machine), machine):
-        print(f"{path}: results of another machine, or of other versions, are dropped", file=sys.stderr, flush=True)
-        found = {}
-    return {**found, "machine": machine}
+    return found
+
+
+def _measured(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was measured, by the name of its contest or of its part."""
+    parts = {name: results[name] for name in PARTS if name != "contests" and name in results}
+    return {**results.get("contests", {}), **parts}
+
+
+def changed(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Return the versions that were others.
+
+    >>> changed({"torch": "2.13.0", "numpy": "2.4.6"}, {"torch": "2.13.1", "numpy": "2.4.6", "scipy": "1.9"})
+    {'torch': '2.13.0'}
+    """
+    return {name: version for name, version in before.items() if now.get(name) != version}
 
 
 def clear_absent(path: Path, results: Mapping[str, Any]) -> None:
@@ -53,9 +78,13 @@ def clear_absent(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def save(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results, with the digits that mean something."""
+    """Write results, with the digits that mean something; what differs from the file has the versions of now."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, (json.dumps(rounded(results), indent=1, ensure_ascii=False) + "\n").encode())
+    new, old = rounded(results), _measured(_read(path))
+    measured = _measured(new)
+    older = {name: had for name, had in new.pop(OLDER, {}).items() if measured[name] == old.get(name)}
+    new |= {OLDER: older} if older else {}
+    write_atomically(path, (json.dumps(new, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def rounded(value: Any) -> Any:
@@ -101,9 +130,15 @@ def table(results: Mapping[str, Any], contests: Mapping[str, Contest]) -> str:
     ]
     for name in known:
         lines += rows(results["contests"][name], contests[name])
+    before = [
+        f"{name} ({', '.join(map(' '.join, changed(had, versions(results['machine'])).items()))})"
+        for name, had in results.get(OLDER, {}).items()
+    ]
     held = {len(one["rounds"]) for name in known for one in results["contests"][name]["contestants"].values()}
     rounds = " or ".join(map(str, sorted(held)))
     note = f"{rounds} rounds; the range is of all rounds, and ratios are taken round by round."
+    if before:
+        note += f" Measured with other versions: {', '.join(before)}."
     if "minutes" in results:
         note += f" One run of all contests: {results['minutes']:.0f} minutes."
     return "\n".join([machine_line(results["machine"]) + " " + note, "", *lines])
@@ -141,6 +176,8 @@ def goals(name: str, found: Mapping[str, Any], contest: Contest) -> list[str]:
             lines.append(said(f"{times:.2f} × {goal.peer}, {aim}", times >= goal.times))
     if name == contest.ours and contest.most_gigabytes is not None:
         lines.append(said(f"≤ {contest.most_gigabytes:.2f} GB", entry["peak_gigabytes"] <= contest.most_gigabytes))
+    if name == contest.ours and contest.most_seconds is not None:
+        lines.append(said(f"≤ {number(contest.most_seconds)} s", entry["median"] <= contest.most_seconds))
     return lines
 
 

@@ -274,7 +274,7 @@ for mask in greffon.fill(masked, "this movie is really [MASK] , and the actors a
 # %% [markdown]
 # ## 9. Did pretraining pay off?
 #
-# Both bodies, each form from scratch, and TF-IDF with logistic regression beside them, on labelled snippets.
+# Both bodies, each form from scratch, and TF-IDF with logistic regression beside them, on labelled reviews.
 # Epochs are chosen on validation; the test decides nothing. After so few steps expect no gain: `make demo` shows one.
 
 

@@ -130,6 +130,12 @@ def test_the_table_says_what_was_reached_and_what_was_not() -> None:
     assert table({}, {"a-contest": made}) == NOT_YET
 
 
+def test_the_table_says_whether_it_took_too_long() -> None:
+    page = table(results(), {"a-contest": contest(SECONDS, most_seconds=240.0)})
+    assert "| a task | Greffon | 250 s (200–300) |" in page
+    assert "| ≤ 240 s: not reached |" in page
+
+
 def test_a_variant_of_ours_can_have_a_goal_too() -> None:
     made = contest(goals=(Goal("Greffon", 0.3, by="peer"),))
     assert "| 2.50 × (2.00–3.00) | 0.42 × Greffon, ≥ 0.3 ×: reached |" in table(results(), {"a-contest": made})
@@ -141,7 +147,28 @@ def test_results_of_another_machine_are_dropped(tmp_path: Path) -> None:
     machine = old["machine"]
     assert load(file, {**machine, "sgemm_gigaflops": 99.0})["contests"].keys() == {"a-contest"}
     assert load(file, {**machine, "threads": 1}) == {"machine": {**machine, "threads": 1}}
-    assert not same(machine, {**machine, "versions": {"torch": "9"}})
+    assert not same(machine, {**machine, "processor": "another"})
+
+
+def test_results_of_other_versions_are_kept_with_these_until_they_are_repeated(tmp_path: Path) -> None:
+    file, old = tmp_path / "results.json", results()
+    old["machine"]["versions"] = {"torch": "2.13.0", "numpy": "2.4.6"}
+    old |= {"learning": {"seeds": [1]}, "scaling": {"context": [2]}}
+    save(file, old)
+    now = {**old["machine"], "versions": {"torch": "2.13.1", "numpy": "2.4.6"}}
+    found = load(file, now)
+    assert found["contests"] == json.loads(file.read_text())["contests"]
+    assert found["older"].keys() == {"a-contest", "learning", "scaling"}
+    assert "Measured with other versions: a-contest (torch 2.13.0), learning" in table(found, {"a-contest": contest()})
+    save(file, {**found, "scaling": {"context": [3]}})
+    assert load(file, now)["older"].keys() == {"a-contest", "learning"}
+    later = load(file, {**now, "versions": {"torch": "2.13.1", "numpy": "2.5"}})
+    assert later["older"]["learning"] == {"Python": "3", "torch": "2.13.0", "numpy": "2.4.6"}
+    assert later["older"]["scaling"]["torch"] == "2.13.1"
+    assert load(file, old["machine"])["older"].keys() == {"scaling"}
+    later["contests"]["a-contest"]["contestants"]["peer"]["rounds"] = [1.0, 2.0]
+    save(file, {**later, "learning": 4, "scaling": 5})
+    assert "older" not in load(file, later["machine"])
 
 
 def test_numbers_keep_their_meaning() -> None:
@@ -190,8 +217,8 @@ def test_the_page_and_its_markers_fit_the_writers() -> None:
 def test_every_goal_names_a_contestant() -> None:
     for one in CONTESTS.values():
         assert one.ours == "Greffon"
-        assert {goal.peer for goal in one.goals} <= set(one.contestants) - {one.ours}
-        assert {goal.by for goal in one.goals} <= set(one.contestants)
+        assert {name for goal in one.goals for name in (goal.peer, goal.by)} <= set(one.contestants)
+        assert all(goal.peer != goal.by for goal in one.goals)
 
 
 def test_marian_finds_its_names() -> None:

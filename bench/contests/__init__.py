@@ -6,6 +6,7 @@ from bench.contests import (
     embedding,
     finetuning,
     generation,
+    label_curve,
     neighbour,
     pretraining,
     starting,
@@ -22,6 +23,7 @@ MODULES = (
     tokenizing,
     starting,
     embedding,
+    label_curve,
     neighbour,
 )
 CONTESTS: dict[str, Contest] = {contest.name: contest for module in MODULES for contest in module.CONTESTS}

@@ -163,7 +163,7 @@ CONTESTS = (
         Size(50_001, steps=3),
         QUICK,
         prepare,
-        goals=(Goal("Trainer", 1.6), Goal("sgemm alone", 0.75)),
+        goals=(Goal("Trainer", 1.9), Goal("sgemm alone", 0.75)),
         most_gigabytes=0.75,
     ),
     Contest(
@@ -174,6 +174,6 @@ CONTESTS = (
         Size(8_000, steps=6),
         QUICK,
         prepare,
-        goals=(Goal("Trainer", 1.4),),
+        goals=(Goal("Trainer", 1.6),),
     ),
 )

@@ -224,7 +224,7 @@ def marian_name(name: str) -> str:
     return ".".join(NAMES.get(part, part) for part in name.split(".") if part != "feed_forward")
 
 
-def contest(name: str, vocabulary: int, times: float) -> Contest:
+def contest(name: str, vocabulary: int) -> Contest:
     """One contest for a preset."""
     smaller = (("layers", 1), ("hidden_size", 16), ("heads", 2), ("intermediate_size", 32), ("context", 32))
     return Contest(
@@ -246,10 +246,11 @@ def contest(name: str, vocabulary: int, times: float) -> Contest:
         goals=(
             Goal("generate (Marian)", 1.3),
             Goal("generate (Marian)", 2.0, by="Greffon, int8"),
-            Goal("generate (Marian)", times, by="Greffon, CTranslate2"),
-            Goal("generate (Marian)", times, by="Greffon, CTranslate2, int8"),
+            Goal("Greffon", 2.0, by="Greffon, int8"),
+            Goal("generate (Marian)", 3.0, by="Greffon, CTranslate2"),
+            Goal("generate (Marian)", 3.0, by="Greffon, CTranslate2, int8"),
         ),
     )
 
 
-CONTESTS = (contest("small", 8000, 3.0), contest("base", 37_000, 2.5))
+CONTESTS = (contest("small", 8000), contest("base", 37_000))

@@ -176,7 +176,9 @@ def test_an_export_works_without_greffon(quantize: str | None, run: Run, tmp_pat
 
     out = tmp_path / "model"
     extra = [] if quantize is None else ["--quantize", quantize]
+    (run.path / "LICENSE").write_text("Apache License\n")
     assert command(["export", str(run.path), "--to", "ctranslate2", "--out", str(out), *extra]) == 0
+    assert (out / "LICENSE").read_text() == "Apache License\n"
     tokenizer = Theirs.from_file(str(out / "tokenizer.json"))
     translator = ctranslate2.Translator(str(out), compute_type=quantize or "float32")
     asked = texts()[:10]

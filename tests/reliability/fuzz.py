@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import torch
+from fuzz_checkpoints import checkpoint_files
 
 from greffon.core.config import Data, Recipe, Shape, Training
 from greffon.core.errors import UserError
@@ -49,7 +50,7 @@ VALUES = [
 
 def mutate(content: bytes, chance: random.Random) -> bytes:
     """Change a file in one to four places; a JSON file sometimes in its meaning instead of its bytes."""
-    if content.lstrip()[:1] == b"{" and b"\n{" not in content and chance.random() < 0.6:
+    if content.lstrip()[:1] in (b"{", b"[") and b"\n{" not in content and chance.random() < 0.6:
         return _mutate_json(content, chance)
     out = bytearray(content)
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
@@ -224,6 +225,7 @@ def targets(folder: Path) -> dict[str, Target]:
         "text": Target(text, load_text),
         "csv": Target(table, load_table(table)),
         "jsonl": Target(jsonl, load_table(jsonl)),
+        **{name: Target(*found) for name, found in checkpoint_files(folder / "checkpoints", tokenizer).items()},
     }
 
 

@@ -151,6 +151,8 @@ class Stage:
             "causal": [*pretrain, f"{here}/corpus.txt", "--vocab-size", "320", "--batch-size", "4"],
             "masked": [*pretrain, f"{here}/corpus.txt", "--objective", "masked", "--vocab-size", "320",
                        "--batch-size", "4"],
+            "contrastive": [*pretrain, f"{here}/corpus.txt", "--objective", "contrastive", "--vocab-size", "320",
+                            "--batch-size", "8", "--span-length", "8"],
             "seq2seq": [*pretrain, "--objective", "seq2seq", "--source", f"{here}/source.txt", "--target",
                         f"{here}/target.txt", "--vocab-size", "320", "--batch-tokens", "96",
                         "--average-checkpoints", "3"],

@@ -25,7 +25,9 @@ EMPTY: dict[str, Any] = {"figures": {}}
 MUTATIONS = {
     "recipe": 20_000, "manifest": 20_000, "weights": 20_000, "tokenizer": 20_000, "text": 20_000, "csv": 20_000,
     "jsonl": 20_000, "foreign tokenizer": 5_000, "checkpoint state": 5_000, "checkpoint tensors": 5_000,
-    "metrics": 5_000,
+    "metrics": 5_000, "encoder config": 1_000, "decoder config": 1_000, "classifier config": 1_000,
+    "weight index": 1_000, "foreign weights": 1_000, "tokenizer.json": 1_000, "tokenizer config": 1_000,
+    "modules": 1_000, "pooling": 1_000, "generation config": 1_000,
 }  # fmt: skip
 ORDEALS = [
     ("causal", 1, ("tokenizer", "save", "evaluation", "weights", "save", "")),

@@ -14,6 +14,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     [
         ("causal", ("tokenizer", "save", "")),
         ("masked", ("evaluation", "")),
+        ("contrastive", ("save", "")),
         ("seq2seq", ("weights", "")),
         ("finetune", ("", "save")),
     ],

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import checkpoints
 import numpy as np
 import pytest
 import tokenizers
@@ -10,6 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 from tiny import TinyRuns
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 import greffon
 from greffon.core.errors import UserError
@@ -136,3 +138,64 @@ def test_what_does_not_go_to_gguf_is_refused(tiny: TinyRuns, runs: dict[str, Run
     with pytest.raises(UserError, match="lowercases its text"):
         greffon.export(lower, to="gguf", out=out)
     assert not out.exists()
+
+
+LLAMA3 = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_theta": 500.0,
+    "original_max_position_embeddings": 32,
+}  # fmt: skip
+IMPORTED = {
+    "grouped": {},
+    "wide": {"head_dim": 12},
+    "linear": {"head_dim": 12, "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0}},
+    "llama3": {"rope_parameters": LLAMA3},
+}
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_an_imported_llama_keeps_its_heads_and_rotations(name: str, tmp_path: Path) -> None:
+    theirs = checkpoints.llama(tmp_path / "theirs", **IMPORTED[name])
+    (tmp_path / "theirs" / "LICENSE").write_text("Apache License\n")
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    out = greffon.export(run, to="gguf", out=tmp_path / "gguf")
+    assert (out / "LICENSE").read_text() == "Apache License\n"
+    stretched = name in ("linear", "llama3")  # which the reader of `transformers` takes from config.json alone
+    tokens = torch.from_numpy(generator(0, "gguf").integers(6, run.tokenizer.size, (3, 20)))
+    with torch.no_grad():
+        expected = theirs(tokens).logits.numpy()
+    found = logits(out, tokens, tmp_path / "theirs") if stretched else logits_alone(out, tokens)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+    settings, tensors, _ = read(out / "model.gguf")
+    width = IMPORTED[name].get("head_dim", 8)
+    attention = {"head_count": 2, "head_count_kv": 1, "key_length": width, "value_length": width}
+    assert {key: settings[f"llama.attention.{key}"] for key in attention} == attention
+    assert settings["llama.rope.dimension_count"] == width
+    assert settings["llama.rope.freq_base"] == (500.0 if stretched else 10_000.0)
+    scaling = [settings.get(f"llama.rope.scaling.{key}") for key in ("type", "factor")]
+    assert scaling == (["linear", 4.0] if name == "linear" else [None, None])
+    assert ("rope_freqs.weight" in tensors) == (name == "llama3")
+    if name == "llama3":  # llama.cpp divides the frequencies by this tensor
+        plain = 500.0 ** -(np.arange(0, width, 2) / width)
+        wanted, _ = ROPE_INIT_FUNCTIONS["llama3"](theirs.config, torch.device("cpu"))
+        assert len({*np.round(plain / wanted.numpy(), 3)}) > 2  # kept, slowed, and between the two
+        np.testing.assert_allclose(plain / tensors["rope_freqs.weight"], wanted.numpy(), rtol=1e-6)
+
+
+@torch.no_grad()
+def logits_alone(folder: Path, tokens: torch.Tensor) -> np.ndarray:
+    """Read weights and sizes from the file itself."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file="model.gguf", dtype=torch.float32)
+    found: np.ndarray = model.eval()(tokens).logits.numpy()
+    return found
+
+
+def test_a_refused_export_leaves_the_old_one(tiny: TinyRuns, runs: dict[str, Run], tmp_path: Path) -> None:
+    out = greffon.export(runs["llama"], to="gguf", out=tmp_path / "out")
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    Tokenizer.train(["Le chat dort."], 270, lowercase=True).save(tmp_path / "lower")
+    lower = tiny.body("lower-again", tokenizer=tmp_path / "lower", steps=1)
+    for refused in (tiny.masked, lower):
+        with pytest.raises(UserError):
+            greffon.export(refused, to="gguf", out=out, force=True)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before

@@ -32,7 +32,8 @@ def simulate(
             place -= seconds
         return 1.0
 
-    clock, now, multipliers, step = Clock(training, now=0.0, evaluation=evaluation), 0.0, list[float](), 0
+    clock = Clock(training, now=0.0, evaluation=evaluation, step=pace)
+    now, multipliers, step = 0.0, list[float](), 0
     while not schedule.ends(step):
         multipliers.append(schedule.lr_multiplier(step))
         now += pace * slow(now) * uneven.uniform(0.7, 1.3)
@@ -67,6 +68,48 @@ def test_it_ends_in_time_whatever_the_neighbour_does(
     if not every:
         assert len(schedule.segments) < 4 * PLANS
         assert sum(segment.evaluate for segment in schedule.segments) == 9  # and the last
+
+
+SHORT = st.lists(st.floats(5, 400), min_size=1, max_size=6)
+
+
+@settings(max_examples=20, deadline=None, phases=(Phase.generate,))
+@given(SHORT, st.sampled_from([(0.01, [1.0, 1.7, 4.0]), (0.02, [1.0, 1.4, 2.0])]), st.randoms(use_true_random=False))
+def test_long_evaluations_end_in_time_too(
+    seconds: list[float], case: tuple[float, list[float]], choice: random.Random
+) -> None:
+    """An evaluation takes 1 % or 2 % of the time on a quiet machine, and at most 4 % beside a neighbour."""
+    share, factors = case
+    slowness = [(span, choice.choice(factors)) for span in seconds]
+    took, schedule, multipliers = simulate(TRAINING, 2400, 0.5, slowness, share * 60 * MINUTES)
+    assert took == pytest.approx(60 * MINUTES, rel=0.05)
+    assert multipliers[-1] < 0.1
+    assert 8 <= sum(segment.evaluate for segment in schedule.segments) <= 9
+
+
+@pytest.mark.parametrize("evaluation", [0.005, 0.02, 0.04])
+def test_evaluations_that_no_longer_fit_are_left_out_of_a_steadily_slow_training(evaluation: float) -> None:
+    quiet, slow = (simulate(TRAINING, 2400, 0.5, [(1.0, factor)], evaluation * 60 * MINUTES) for factor in (1.0, 8.0))
+    for took, _schedule, multipliers in (quiet, slow):
+        assert took == pytest.approx(60 * MINUTES, rel=0.05)
+        assert multipliers[-1] < 0.1
+    scored = [sum(segment.evaluate for segment in schedule.segments) for _, schedule, _ in (quiet, slow)]
+    assert scored[0] == 9
+    assert (scored[1] < 9) == (evaluation > 0.005)
+    assert scored[1] * 8 * evaluation < 1
+
+
+@pytest.mark.parametrize("elapsed", [0.0, 300.0])
+def test_evaluations_of_every_nth_step_begin_with_the_first(elapsed: float) -> None:
+    """At the start and after a resume: before enough was measured for a plan."""
+    training = replace(TRAINING, evaluate_every=2)
+    schedule = Schedule(training, 0, [Segment.first(replace(training, steps=6000), timed=True)])
+    clock, evaluated = Clock(training, now=0.0, elapsed=elapsed), []
+    for step in range(1, 9):
+        clock.stepped(step * 0.2)
+        schedule.segments += [made] if (made := clock.plan(step * 0.2, step, schedule)) else []
+        evaluated += [step] if schedule.evaluates(step) else []
+    assert evaluated == [2, 4, 6, 8]
 
 
 def test_a_steady_machine_gives_nearly_the_schedule_of_as_many_steps() -> None:

@@ -72,13 +72,14 @@ def test_a_neighbour_that_comes_and_goes(corpus: Path, tmp_path: Path) -> None:
     finally:
         os.sched_setaffinity(0, cores)
     plans = run.schedule()
-    longest = max(second["seconds"] - first["seconds"] for first, second in itertools.pairwise(plans))
-    # The last plan is at the end. On a machine that does much else, a single step can take long.
+    gaps = {second["seconds"]: second["seconds"] - first["seconds"] for first, second in itertools.pairwise(plans)}
+    longest = max(gap for seconds, gap in gaps.items() if seconds > 0.9 * SECONDS)
+    # The last plan is at the end. On a machine that does much else, a single step at the end can take long.
     assert plans[-1]["step"] == plans[-1]["steps"] == run.recipe.training.steps
-    assert plans[-1]["seconds"] == pytest.approx(SECONDS, abs=0.05 * SECONDS + longest)
+    assert plans[-1]["seconds"] == pytest.approx(SECONDS, abs=max(0.05 * SECONDS, longest))
     assert len({plan["steps"] for plan in plans}) > 5
     rates = [entry["learning_rate"] for entry in run.metrics() if "learning_rate" in entry]
-    assert rates[-1] < 0.2 * max(rates) or longest > 0.1 * SECONDS
+    assert rates[-1] < 0.2 * max(rates) or longest > 0.05 * SECONDS
     assert run.finished
     assert sum(plan["evaluate"] for plan in plans) >= 5
 

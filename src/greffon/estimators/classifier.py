@@ -61,7 +61,10 @@ class GreffonClassifier(ClassifierMixin, RunEstimator):  # type: ignore[misc]  #
         self.run_dir = run_dir
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Fine-tune on texts and their labels; a stratified fifth of them selects the best epoch."""
+        """Fine-tune on texts and their labels.
+
+        Cross-validation selects the number of epochs; from 200 texts on, a stratified fifth of them does.
+        """
         texts = as_texts(X, self)
         labels = _labels(y, self)
         check_consistent_length(texts, labels)

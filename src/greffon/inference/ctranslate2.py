@@ -30,6 +30,7 @@ from greffon.nn.encoder_decoder import EncoderDecoder, TargetDecoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model
 from greffon.runs.export_dir import MARKER, clear
+from greffon.runs.huggingface.companions import give_licence
 from greffon.runs.run import Run
 
 FORMAT = 1
@@ -62,6 +63,7 @@ def export_ctranslate2(run: str | Path | Run, out: str | Path, quantize: str | N
     try:
         _convert(run, beside, quantize)
         run.tokenizer.save(beside)
+        give_licence(run, beside)
         write_json(beside / MARKER, {"to": "ctranslate2", "run": run.name, "objective": run.recipe.objective})
         clear(out)
         beside.rename(out)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from torch import Tensor
 
+from greffon.core.config import Shape
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
 from greffon.data.tokenizer import Tokenizer
+from greffon.nn.positions import rotary_frequencies, stretched
 from greffon.runs.export_dir import open_directory
 from greffon.runs.huggingface.card import model_card
+from greffon.runs.huggingface.companions import give_licence
 from greffon.runs.huggingface.export import Checkpoint, as_checkpoint
 from greffon.runs.huggingface.tokenizer_files import byte_level_specification
 from greffon.runs.run import Run
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 Precision = Literal["f32", "f16", "q8_0"]
 FILE = "model.gguf"
+ROPE = "rope_freqs.weight"
+"""The tensor that stretches rotary positions unevenly; GGUF has no setting for that."""
 BLOCK = 32
 """Numbers that share one scale in q8_0: a matrix whose rows are no multiple of it is stored in f16."""
 WORDS = "gpt-2"
@@ -43,7 +48,6 @@ def to_gguf(run: Run, out: Path, quantize: str | None = None) -> Path:
     if kind not in _ARCHITECTURES:
         raise UserError(f"{run.path} is a {made.family.title} in form; to gguf go {', '.join(_ARCHITECTURES)}")
     tokenizer = byte_level_specification(run.tokenizer)
-    open_directory(out, run, "gguf", precision=precision)
     part = out / f".{FILE}.part"
     writer = gguf.GGUFWriter(part, _ARCHITECTURES[kind])
     writer.add_name(run.name)
@@ -56,11 +60,15 @@ def to_gguf(run: Run, out: Path, quantize: str | None = None) -> Path:
         assert stored is not None, name
         values, dtype = _stored(tensor.numpy(), precision)
         writer.add_tensor(stored, values, raw_dtype=dtype)
+    if run.recipe.shape.rope_scaling == "llama3":
+        writer.add_tensor(ROPE, _slowing(run.recipe.shape))
+    open_directory(out, run, "gguf", precision=precision)  # from here on nothing is refused
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     part.replace(out / FILE)
+    give_licence(run, out)
     write_atomically(out / "README.md", model_card(run, "GGUF", out.resolve().name, loading=_LOADING).encode())
     warnings.warn(
         "llama.cpp cuts texts into words in its own way, so some texts get other tokens there than here; exact is the "
@@ -115,6 +123,13 @@ def _stored(values: np.ndarray, precision: str) -> "tuple[np.ndarray, GGMLQuanti
     return quants.quantize(values.astype(np.float32), kind), kind
 
 
+def _slowing(shape: Shape) -> np.ndarray:
+    """Return by how much each pair of features turns slower than without the scaling of llama3: (head width / 2)."""
+    frequencies = rotary_frequencies(shape.rotated, shape.rope_theta)
+    slowing: np.ndarray = (frequencies / stretched(frequencies, shape)).numpy()
+    return slowing
+
+
 def _add_sizes(writer: "GGUFWriter", config: dict[str, Any]) -> None:
     """Write the sizes of a body under the names of GGUF."""
     if config["model_type"] == "gpt2":
@@ -129,8 +144,7 @@ def _add_sizes(writer: "GGUFWriter", config: dict[str, Any]) -> None:
     head = config.get("head_dim") or config["hidden_size"] // heads
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type", "default")
-    if kind not in ("default", "linear"):
-        raise UserError(f"rotary positions that are stretched by {kind!r} are not exported to gguf")
+    assert kind in ("default", "linear", "llama3"), kind
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])

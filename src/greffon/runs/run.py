@@ -11,6 +11,7 @@
       judged.jsonl         one line an evaluation: what a fold of a selection says of the texts it did not see
       selection.json       how the number of epochs was selected, if there was no validation file
       finished             an empty file, once the last step is done
+      card.md, LICENSE, …  of the checkpoint that it was imported from, or that its weights come from
       checkpoints/step-N/  what resuming needs: weights, optimizer state, best score, their sha256
       snapshots/           weights of the last evaluations and their sha256, where they are averaged
       .lock                held by the process that trains

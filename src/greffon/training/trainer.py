@@ -26,6 +26,7 @@ from greffon.data.parallel import training_pairs
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model
 from greffon.nn.model import Model, compile_blocks
+from greffon.runs.huggingface.companions import inherit_companions
 from greffon.runs.run import SCHEDULE, Run
 from greffon.runs.tensors import fill, tensors_of
 from greffon.training.clock import Clock
@@ -193,9 +194,13 @@ def _initial(run: Run, tell: Callable[[str], None], group: ProcessGroup) -> Mode
         if recipe.vocab_size != source.recipe.vocab_size or run.tokenizer.digest != source.tokenizer.digest:
             raise UserError(f"{source.path} has another tokenizer; give {setting('tokenizer', source.path)}")
         tell(str(transfer(model, source, head=recipe.graft is None)))
+        if group.is_main:
+            inherit_companions(run, [source])
     if recipe.encoder_origin or recipe.decoder_origin:
         sides = [Run.open(path) if path else None for path in (recipe.encoder_origin, recipe.decoder_origin)]
         tell(str(transfer_sides(model, run.tokenizer, *sides)))
+        if group.is_main:
+            inherit_companions(run, [side for side in sides if side is not None])
     if recipe.graft is not None and recipe.graft.head_init == "probe" and not run.checkpoint_step:
         probe = start_at_probe(model, recipe, run.tokenizer)
         tell(f"head: starts as the probe, logistic regression on the body's vectors (C {probe.strength:g})")
@@ -268,8 +273,9 @@ class _Trainer:
         if state.step == 0 and job.final_step in (None, 0):
             self.evaluate()
         if schedule.at(state.step).timed:
-            evaluation = self.run.recipe.cost.get("seconds_an_evaluation", 0.0)
-            self.clock = Clock(training, now=time.monotonic(), elapsed=state.elapsed, evaluation=evaluation)
+            cost, now = self.run.recipe.cost, time.monotonic()
+            costs = (cost.get("seconds_an_evaluation", 0.0), cost.get("seconds_a_step", 0.0))
+            self.clock = Clock(training, now=now, elapsed=state.elapsed, evaluation=costs[0], step=costs[1])
         for step in fit(
             self.model, job.objective, job.batches, self.optimizers, training, schedule, state.spikes, self.group
         ):

@@ -19,6 +19,7 @@ from greffon.cli import run as command
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
 from greffon.runs.huggingface.checkpoint import locate, read_tensors
+from greffon.runs.huggingface.companions import inherit_companions
 from greffon.runs.run import Run
 
 
@@ -281,6 +282,31 @@ def test_the_licence_of_a_checkpoint_travels_along(folder: Path, tmp_path: Path)
     assert (out / "LICENSE").read_text() == "Apache License\n"
     assert (out / "NOTICE").read_text() == "by them\n"
     assert "license: apache-2.0" in (out / "README.md").read_text().split("---")[1].splitlines()
+    graph = greffon.export(run, to="onnx", out=tmp_path / "graph")
+    assert (graph / "LICENSE").read_text() == "Apache License\n"
+    given = {"train": folder / "train.csv", "epochs": 1, "head_init": "random", "quiet": True}
+    tuned = greffon.finetune(run, out=tmp_path / "tuned", **given)
+    adapted = greffon.finetune(run, out=tmp_path / "adapted", adapt=True, **given)
+    for made in (tuned, adapted):
+        there = greffon.export(made, to="huggingface", out=tmp_path / f"{made.name}-there")
+        assert (there / "LICENSE").read_text() == "Apache License\n"
+        card = (there / "README.md").read_text()
+        assert "license: apache-2.0" in card.split("---")[1].splitlines()
+        assert "## The card of the checkpoint it starts from" in card
+
+
+def test_two_licences_become_one_file_and_two_cards_none(tmp_path: Path) -> None:
+    sides = []
+    for name, terms in (("one", "Apache License\n"), ("two", "MIT License\n")):
+        sides.append(own_run("bert-mini", tmp_path / name))
+        (sides[-1].path / "LICENSE").write_text(terms)
+        (sides[-1].path / "NOTICE").write_text("by them\n")
+        (sides[-1].path / "card.md").write_text(f"# {name}\n")
+    run = own_run("bert-mini", tmp_path / "run")
+    inherit_companions(run, sides)
+    assert (run.path / "LICENSE").read_text() == "Apache License\n\n\nMIT License\n"
+    assert (run.path / "NOTICE").read_text() == "by them\n"
+    assert not (run.path / "card.md").exists()
 
 
 def test_a_damaged_checkpoint_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:

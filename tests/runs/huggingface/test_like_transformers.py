@@ -124,6 +124,23 @@ def test_logits_equal_theirs(pair: tuple[Run, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "task"),
+    {
+        "bert-score": "regression",
+        "bert-labels": "multilabel",
+        "bert-classes": "classes",
+        "bert-tokens": "tokens",
+    }.items(),
+)
+def test_the_task_of_a_head_is_read(name: str, task: str, tmp_path: Path) -> None:
+    MAKERS[name](tmp_path / "theirs")
+    recipe = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True).recipe
+    assert recipe.task == task
+    assert recipe.labels == (() if task == "regression" else ("bad", "good", "unsure"))
+    assert recipe.outputs == (1 if task == "regression" else 3)
+
+
 def test_there_and_back_is_the_identity(pair: tuple[Run, Any], tmp_path: Path) -> None:
     run, theirs = pair
     there = greffon.export(run, to="huggingface", out=tmp_path / "there")

@@ -4,6 +4,7 @@ import importlib.util
 import json
 from pathlib import Path
 
+import checkpoints
 import numpy as np
 import pytest
 from tiny import TinyRuns
@@ -50,6 +51,37 @@ def test_an_exported_encoder_is_one_of_theirs(encoder: Run, tmp_path: Path) -> N
     expected = greffon.embed(encoder, TEXTS, long_texts="truncate")
     np.testing.assert_allclose(vectors_of(folder), expected, atol=2e-6)
     assert SentenceTransformer(str(folder), device="cpu").max_seq_length == 40
+
+
+@pytest.mark.parametrize(("preset", "objective"), [("compact", "masked"), ("auto", "contrastive")])
+def test_the_default_forms_are_theirs(preset: str, objective: str, tiny: TinyRuns, tmp_path: Path) -> None:
+    settings = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 48, "context": 40}
+    run = greffon.pretrain(
+        [tiny.text], out=tmp_path / "run", objective=objective, preset=preset, vocab_size=290, steps=3, batch_size=4,
+        quiet=True, **settings,
+    )  # fmt: skip
+    expected = greffon.embed(run, TEXTS, long_texts="truncate")
+    np.testing.assert_allclose(vectors_of(exported(run, tmp_path / "out")), expected, atol=2e-6)
+
+
+@pytest.mark.parametrize(("head", "pooling"), [("Model", "lasttoken"), ("ForCausalLM", "mean_tokens")])
+def test_a_decoder_keeps_its_pooling(head: str, pooling: str, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    checkpoints.llama(theirs, head)
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    (theirs / "1_Pooling").mkdir()
+    (theirs / "modules.json").write_text(json.dumps(modules))
+    flags = {"pooling_mode_mean_tokens": False, f"pooling_mode_{pooling}": True}
+    (theirs / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 16, **flags}))
+    (theirs / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 12}))
+    run = greffon.import_checkpoint(theirs, out=tmp_path / "run", quiet=True)
+    expected = vectors_of(theirs)
+    np.testing.assert_allclose(greffon.embed(run, TEXTS, long_texts="truncate"), expected, atol=2e-6)
+    np.testing.assert_allclose(vectors_of(exported(run, tmp_path / "again")), expected, atol=2e-6)
 
 
 @pytest.mark.parametrize(

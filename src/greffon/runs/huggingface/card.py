@@ -67,7 +67,8 @@ def model_card(run: Run, architecture: str, name: str, loading: Sequence[str] = 
     original = run.path / CARD
     if original.is_file():
         body = original.read_text(encoding="utf-8", errors="replace").rstrip()
-        lines += _section("The card it was imported with", iter(body.splitlines()))
+        title = "The card it was imported with" if recipe.imported else "The card of the checkpoint it starts from"
+        lines += _section(title, iter(body.splitlines()))
     return "\n".join(lines) + "\n"
 
 

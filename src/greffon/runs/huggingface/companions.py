@@ -1,5 +1,6 @@
-"""Files that travel with an imported checkpoint: its card, and its licence."""
+"""Files that travel with an imported checkpoint, and with what is trained from it: its card, and its licence."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from greffon.core.errors import UserError
@@ -22,8 +23,17 @@ def keep_companions(path: Path, run: Run) -> None:
             write_atomically(run.path / kept, file.read_bytes())
 
 
+def inherit_companions(run: Run, sources: Sequence[Run]) -> None:
+    """Copy the cards and licences of the runs that a run's weights come from; of two cards, neither speaks for it."""
+    for name in (CARD, *LICENCES):
+        files = [source.path / name for source in sources]
+        texts = {file.read_bytes(): None for file in files if file.is_file()}  # each once, in order
+        if len(texts) == 1 or (texts and name != CARD):
+            write_atomically(run.path / name, b"\n\n".join(texts))
+
+
 def give_licence(run: Run, out: Path) -> None:
-    """Copy the licence of the checkpoint that a run was imported from into an export."""
+    """Copy the licence of the checkpoint that a run's weights come from into an export."""
     for name in LICENCES:
         if (run.path / name).is_file():
             write_atomically(out / name, (run.path / name).read_bytes())

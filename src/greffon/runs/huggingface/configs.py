@@ -40,8 +40,7 @@ def use_of(family: Family, config: Mapping[str, Any], where: str) -> str:
     named = architecture_of(config)
     if named is None or named not in family.architectures:
         raise UserError(
-            f"{where}: the architecture {config.get('architectures')!r:.100} is not supported; "
-            f"known are {', '.join(family.architectures)}"
+            f"{where}: the architecture {_told(config)} is not supported; known are {', '.join(family.architectures)}"
         )
     use = family.architectures[named]
     if use == "classify" and config.get("problem_type") not in (None, *PROBLEMS):
@@ -49,6 +48,10 @@ def use_of(family: Family, config: Mapping[str, Any], where: str) -> str:
     if use in ("classify", "tokens") and not isinstance(config.get("id2label") or {}, Mapping):
         raise UserError(f"{where}: id2label must be a table of names by number; restore the file from a copy")
     return use
+
+
+def _told(config: Mapping[str, Any]) -> str:
+    return repr(architecture_of(config) or config.get("architectures"))[:100]
 
 
 PROBLEMS: dict[str, Task] = {

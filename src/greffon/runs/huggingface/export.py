@@ -68,7 +68,8 @@ def to_huggingface(run: Run, out: Path) -> Path:
     write_json(out / "config.json", config)
     if recipe.objective in ("causal", "seq2seq"):
         write_json(out / "generation_config.json", _generation(run, tokenizer))
-    if recipe.body == "encoder" and recipe.graft is None:
+    embeds = recipe.body == "encoder" or (recipe.body == "decoder" and recipe.embedding is not None)
+    if embeds and recipe.graft is None:
         write_modules(run, out)
     give_licence(run, out)
     write_atomically(out / "README.md", model_card(run, config["architectures"][0], out.resolve().name).encode())

@@ -15,6 +15,7 @@ from greffon.nn.model import Model
 from greffon.runs.export_dir import open_directory
 from greffon.runs.folding import fold_scale, fold_temperature
 from greffon.runs.huggingface.card import model_card
+from greffon.runs.huggingface.companions import give_licence
 from greffon.runs.huggingface.configs import config_of, head_settings
 from greffon.runs.huggingface.fit import fitting_family, misfits, refuse_apart, use_for
 from greffon.runs.huggingface.tokenizer_files import check_tokenizer, write_tokenizer
@@ -81,6 +82,7 @@ def to_onnx(run: Run, out: Path) -> Path:
     open_directory(out, run, "onnx", inputs=inputs, output=output)
     write_tokenizer(tokenizer, out, recipe)
     write_json(out / "config.json", _config(run, classifies))
+    give_licence(run, out)
     write_atomically(out / "README.md", model_card(run, "ONNX", out.resolve().name, loading=_loading(recipe)).encode())
     write_atomically(out / "model.onnx", graph.getvalue())
     return out
