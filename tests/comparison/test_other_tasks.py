@@ -14,12 +14,12 @@ import greffon
 from greffon.cli import run as command
 from greffon.comparison.other_tasks import TaskComparison, _study
 from greffon.comparison.ratios import Parts, score_difference, score_interval
+from greffon.comparison.task_report import report
 from greffon.comparison.task_results import (
     TaskArm,
     TaskDifference,
     TaskResults,
     TaskScore,
-    report,
     verdict,
 )
 from greffon.core.errors import UserError
@@ -97,12 +97,21 @@ def test_a_comparison_of_spans_from_the_command_line(
 
 
 def test_all_by_which_the_answer_differs_is_part_of_the_question(tiny: TinyRuns, tmp_path: Path) -> None:
-    rows = [f"le chat {i};le chien {i},{i % 7},{i % 3}" for i in range(40)]
-    (tmp_path / "a.csv").write_text("text,score,other\n" + "\n".join(rows) + "\n")
-    plain = {"valid": tmp_path / "a.csv", "test": tmp_path / "a.csv", "task": "regression"}
+    rows = [f"le chat {i},bleu;vert{i % 2},{'|'.join(['un', 'deux'][: 1 + i % 2])}" for i in range(40)]
+    (tmp_path / "a.csv").write_text("text,labels,other\n" + "\n".join(rows) + "\n")
+    plain = {"valid": tmp_path / "a.csv", "test": tmp_path / "a.csv", "task": "multilabel"}
     changes = [{}, {"label_column": "other"}, {"gradual_unfreezing": True}, {"label_separator": ";"}, {"adapt": True}]
     asked = [_study([tiny.causal], tmp_path / "a.csv", {**plain, **change}).question for change in changes]
     assert all(one != other for one, other in combinations(asked, 2))
+
+
+def test_the_columns_of_pairs_with_scores_are_theirs(tiny: TinyRuns, tmp_path: Path) -> None:
+    rows = "".join(f"le chat {i},un chien {i % 5},{i % 4}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text("q,a,label\n" + rows)
+    settings = {"task": "regression", "pair_columns": ("q", "a")}
+    assert _study([tiny.causal], tmp_path / "a.csv", settings).data.scored
+    with pytest.raises(UserError, match=r"label_separator=; has no effect here: .* and this is for pairs"):
+        _study([tiny.causal], tmp_path / "a.csv", {**settings, "label_separator": ";"})
 
 
 def test_python_s_compare_takes_every_task_and_what_has_no_effect_is_refused(

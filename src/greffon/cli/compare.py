@@ -9,8 +9,6 @@ import tyro
 
 from greffon.cli import say_out
 from greffon.cli.options import (
-    Column,
-    Columns,
     ComparisonGraftOptions,
     ComparisonTrainingOptions,
     Count,
@@ -18,13 +16,11 @@ from greffon.cli.options import (
     FinetuningOptions,
     Flag,
     GraftShapeOptions,
+    LabelOptions,
     NewRun,
     Number,
-    OptionalFile,
     Runs,
-    TaskName,
     TrainingMachineOptions,
-    Word,
 )
 from greffon.cli.parsing import given, parse
 from greffon.core.config import ExecutorName
@@ -43,20 +39,6 @@ class Args:
     """Labelled training texts (.csv, .tsv, .jsonl, .parquet)."""
     out: NewRun
     """Directory to create, with all trained runs, results.json, report.html and accuracy.png."""
-    valid: OptionalFile = None
-    """Validation file, which selects the best epoch (default: a stratified fifth of the training texts)."""
-    test: OptionalFile = None
-    """Test file (default: a stratified fifth of the training texts)."""
-    text_column: Column = "text"
-    """Column with the text."""
-    label_column: Word = None
-    """Column with the label (default: label; for other tasks labels, score or spans, and label if there is none)."""
-    task: TaskName = None
-    """What the files ask for, as for finetune (default: guessed from the training file)."""
-    pair_columns: Columns = ()
-    """Columns with the two texts of a pair (default: text_a text_b)."""
-    label_separator: Column = "|"
-    """What stands between the labels of a text."""
     seeds: Count = 3
     """Number of random seeds; each model is trained once per seed."""
     train_sizes: Sizes = ""
@@ -72,6 +54,7 @@ class Args:
     """Replace an existing comparison."""
     json: Flag = False
     """Print results.json."""
+    labels: LabelOptions = field(default_factory=LabelOptions)  # type: ignore[valid-type]
     finetuning: FinetuningOptions = field(default_factory=FinetuningOptions)  # type: ignore[valid-type]
     graft: ComparisonGraftOptions = field(default_factory=ComparisonGraftOptions)  # type: ignore[valid-type]
     shape: GraftShapeOptions = field(default_factory=GraftShapeOptions)  # type: ignore[valid-type]

@@ -154,7 +154,7 @@ def compare(
             tune=tune,
             **{**asked, "task": "regression" if data.scored else data.task},
         )
-    refuse_idle(LABEL_RULES, asked, {"task": data.task})
+    refuse_idle(LABEL_RULES, {**asked, "task": data.task})
     machine, settings = part(Machine(), settings)
     plan = Plan(seeds, epochs, tuple(train_sizes), adapt, gradual_unfreezing, settings, tune)
     study = make_study(opened, replace(data, hold_out_test=labels.test is None), plan, tell)

@@ -187,7 +187,7 @@ def _study(runs: Sequence[Run], train: str | Path, settings: Mapping[str, Any]) 
     asked, (labels, given) = given, part(Labels(), given)
     tuning, given = part(Finetuning(), given)
     data = replace(labelled_data(train, **vars(labels)), hold_out_test=labels.test is None)
-    refuse_idle(LABEL_RULES, asked, {"task": data.task})
+    refuse_idle(LABEL_RULES, {**asked, "task": data.task})
     return _Study(name_sources(runs), data, load_splits(data), tuning, given)
 
 

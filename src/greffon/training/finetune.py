@@ -62,7 +62,7 @@ def finetune(
     with launched(launch, machine, f"greffon resume {out}") as group:
         source = Run.open(run)
         data = replace(labelled_data(train, **vars(labels)), selection="folds" if labels.valid is None else "held-out")
-        refuse_idle(LABEL_RULES, asked, {"task": data.task})
+        refuse_idle(LABEL_RULES, {**asked, "task": data.task})
         splits = load_splits(data)
         if data.selection == "folds":
             _refuse_without_valid(settings, len(splits.train))
