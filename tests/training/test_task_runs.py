@@ -345,7 +345,11 @@ def test_a_file_and_a_pair_are_too_much(runs: dict[str, Run], folder: Path, caps
 
 
 def test_show_tells_the_task_and_what_its_head_reads(runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
-    told = {"tokens": "the first token of every word", "pairs": "|u − v| and u · v of both texts (", "regression": "m"}
+    told = {
+        "tokens": "the first token of every word",
+        "pairs": "|u − v| and u · v of both texts (",
+        "regression": "last",
+    }
     for task, head in told.items():
         assert command(["show", str(runs[task].path)]) == 0
         out = capsys.readouterr().out
