@@ -1,10 +1,10 @@
 """Presets: named shapes with the training that suits them. Variants derive from each other."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from greffon.core.config import Graft, PretrainingObjective, Shape, Training
+from greffon.core.config import Graft, PretrainingObjective, Shape, Training, override
 from greffon.core.errors import UserError, did_you_mean
 
 CONTRASTIVE_VOCAB_SIZE = 16_000
@@ -29,11 +29,14 @@ class Preset:
 
     contrastive_layers: int | None = None
     """Number of layers of a body that contrasts documents, where it differs from that of others."""
+    short_text_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of a body that contrasts documents as short as a sentence, where they differ from those of longer ones."""
 
-    def shape_for(self, objective: str) -> Shape:
-        """Return the shape of a body that an objective trains."""
+    def shape_for(self, objective: str, *, short_texts: bool = False) -> Shape:
+        """Return the shape of a body that an objective trains, on documents as short as a sentence or longer ones."""
         if objective == "contrastive" and self.contrastive_layers is not None:
-            return replace(self.encoder_shape or self.shape, layers=self.contrastive_layers)
+            shape = replace(self.encoder_shape or self.shape, layers=self.contrastive_layers)
+            return override(shape, self.short_text_sizes if short_texts else {})
         if self.encoder_shape is not None and objective in ("masked", "contrastive"):
             return self.encoder_shape
         return self.shape
@@ -69,18 +72,23 @@ def compact() -> Preset:
         finetuning=Training(batch_size=16, optimizer="adamw", learning_rate=1e-3, warmup_steps=20),
         finetuning_dropout=0.1,
         adaptation=Training(learning_rate=2e-3, muon_learning_rate=2e-3, warmup_steps=20, steps=300, patience=3),
-        contrastive=Training(batch_size=64, learning_rate=1e-3, muon_learning_rate=1e-2),
+        contrastive=Training(batch_size=64, learning_rate=1e-4, muon_learning_rate=1e-2),
         objectives=("causal", "masked", "contrastive"),
     )
 
 
 def auto() -> Preset:
-    """Build the default of pretraining: the shape that suits the objective.
+    """Build the default of pretraining: the shape that suits the objective and the text.
 
-    A body of one layer contrasts documents better than deeper ones that read less text in the same time; for other
+    A body of one layer contrasts documents better than deeper ones that read less text in the same time. It is wider
+    where the documents are short: the mean of few words keeps what each of them says (docs/findings.md). For other
     objectives it is `compact`.
     """
-    return replace(compact(), contrastive_layers=1)
+    return replace(
+        compact(),
+        contrastive_layers=1,
+        short_text_sizes={"hidden_size": 512, "heads": 8, "intermediate_size": 512},
+    )
 
 
 def lab() -> Preset:

@@ -51,6 +51,7 @@ from greffon.training.recipe import (
     foundation,
     pair_trial,
     resolved,
+    suited_shape,
     tokens_of_step,
 )
 
@@ -191,7 +192,7 @@ def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) 
     vocab_size = _vocab_size(start, base)
     masking = _masking(start.objective, settings, base.origin)
     contrast = _contrast(start.objective, settings, base.origin)
-    shape = override(base.shape, settings)
+    shape = override(suited_shape(base, start, texts, corpus, settings), settings)
     if contrast is not None and "span_length" not in settings:  # a shorter context reads shorter spans
         contrast = replace(contrast, span_length=min(contrast.span_length, max(2, shape.context - 2)))
     if contrast is not None and contrast.span_length + 2 > shape.context:

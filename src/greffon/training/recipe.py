@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from greffon.core.presets import DEFAULTS, Preset
 from greffon.core.presets import preset as preset_of
 from greffon.core.rng import generator
 from greffon.core.settings import Corpus, Pairs, Start
-from greffon.data.corpora import column_pairs, find_files, line_pairs, reason_without_columns
+from greffon.data.corpora import column_pairs, documents, find_files, line_pairs, reason_without_columns
 from greffon.objectives.seq2seq import PairBatch, Seq2Seq
 from greffon.runs.run import Run
 
@@ -125,6 +126,24 @@ def foundation(start: Start, settings: Mapping[str, Any]) -> Foundation:
     if given is not None and (given / "recipe.json").is_file():
         Run.open(given)  # which refuses a run of another version
     return Foundation(name, preset, preset.shape_for(start.objective), given)
+
+
+SHORT = 120
+"""Mean number of characters below which documents are as short as a sentence."""
+SAMPLE = 1000
+"""Documents at the beginning of each text by which it is judged."""
+
+
+def suited_shape(
+    base: Foundation, start: Start, texts: Sequence[str | Path], corpus: Corpus, settings: Mapping[str, Any]
+) -> Shape:
+    """Return the shape that suits the text, unless weights to start from, or a size that was given, fix it."""
+    sizes = base.preset.short_text_sizes
+    if start.objective != "contrastive" or base.origin is not None or not sizes or {*sizes} & {*settings}:
+        return base.shape
+    lengths = [len(text) for source in texts for text in islice(documents([source], corpus.text_column), SAMPLE)]
+    short = bool(lengths) and sum(lengths) < SHORT * len(lengths)
+    return base.preset.shape_for(start.objective, short_texts=short)
 
 
 def _like(origin: Run, start: Start, settings: Mapping[str, Any]) -> Foundation:
