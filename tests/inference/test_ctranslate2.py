@@ -115,7 +115,7 @@ def test_rules_that_the_library_lacks_are_refused(tmp_path: Path) -> None:
     run = make(tmp_path / "run", PRE)
     for rules in (GenerationConfig(begin_suppress_tokens=(9,)), GenerationConfig(forced_eos_token_id=9)):
         words = vocabulary_of(run.tokenizer, run.recipe.vocab_size, rules)
-        with pytest.raises(UserError, match=r"CTranslate2 .*; use --backend torch"):
+        with pytest.raises(UserError, match=r"CTranslate2 .*; use backend=torch"):
             search_ctranslate2(run, [], [], Search(), words)
 
 

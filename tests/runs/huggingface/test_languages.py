@@ -108,7 +108,7 @@ def test_ctranslate2_obeys_or_refuses(made: tuple[str, Run, Any, Path]) -> None:
     source, target = KINDS[kind][2:]
     how = {"source_lang": source, "target_lang": target, "beam_size": 1}
     if kind in ("mbart", "nllb-legacy"):
-        with pytest.raises(UserError, match=r"the end of a source.*--backend torch"):
+        with pytest.raises(UserError, match=r"the end of a source.*backend=torch"):
             greffon.translate(run, TEXTS, **how, backend="ctranslate2")
         return
     found = greffon.translate(run, TEXTS, **how, backend="ctranslate2")
