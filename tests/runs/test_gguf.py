@@ -153,7 +153,7 @@ def test_what_does_not_go_to_gguf_is_refused(tiny: TinyRuns, runs: dict[str, Run
         greffon.export(relu, to="gguf", out=out)
     stretched = {"rope_scaling": "llama3", "rope_factor": 8.0, "rope_original_context": 16}
     with pytest.raises(UserError, match="stretched by 'llama3'"):
-        greffon.export(tiny.body("stretched", steps=1, **stretched), to="gguf", out=out)
+        greffon.export(tiny.body("stretched", steps=1, qkv_bias=True, **stretched), to="gguf", out=out)
     with pytest.raises(UserError, match="choose f32, f16, q8_0"):
         greffon.export(runs["llama"], to="gguf", out=out, quantize="int8")
     with pytest.raises(UserError, match="leave out quantize=f16"):

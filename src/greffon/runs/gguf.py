@@ -191,8 +191,11 @@ def _add_rope(writer: "GGUFWriter", config: dict[str, Any], head: int) -> None:
 def _check_form(config: dict[str, Any]) -> None:
     """Raise a `UserError` for what a format of names and numbers cannot say."""
     kind = (config.get("rope_parameters") or {}).get("rope_type", "default")
-    if kind not in ("default", "linear", "llama3"):
-        raise UserError(f"rotary positions that are stretched by {kind!r} are not exported to gguf")
+    if kind == "llama3" and config["model_type"] != "llama":
+        raise UserError(
+            f"rotary positions that are stretched by {kind!r} are exported to gguf for a Llama alone: other readers "
+            f"leave out the slowing of each rotation; choose {setting('to', 'huggingface')}"
+        )
     activation = config.get("activation_function") or config["hidden_act"]
     if config["model_type"] in ("gpt2", "gpt_neox") and activation not in _SMOOTH:
         raise UserError(
