@@ -12,7 +12,7 @@ from greffon.labelling.desk import Desk
 from greffon.labelling.fit import Fit, margins
 from greffon.labelling.heap import Heap
 from greffon.labelling.log import Mark
-from greffon.labelling.strategy import Choosing, pick
+from greffon.labelling.strategy import FIRST, Choosing, pick
 
 LABELS = ["a", "b"]
 
@@ -181,7 +181,7 @@ def test_diversity_asks_for_the_text_that_leaves_the_least_variance() -> None:
     """By hand: for each free text, the variance of all predictions with and without it."""
     heap = heap_of(60)
     desk = Desk(heap, LABELS, Choosing("diversity", random_share=0, aside_share=0))
-    label_all(desk, 12)
+    label_all(desk, FIRST)
     rows = heap.vectors - heap.vectors.mean(axis=0)
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float64)
 

@@ -1,9 +1,8 @@
 """Which text is asked next.
 
-First a random text of each of the largest clusters: a stratified sample, whose labels are balanced better than those
-of a plain one, and unlike the most typical texts it is like all others. Then, by turns, texts that the probe hesitates
-about, and the text whose label would leave the least doubt about all others; always some at random, and some that are
-kept aside.
+First a random text of each of the largest clusters: a stratified sample, which varies less than a plain one, and whose
+texts are like all others, which the most typical ones are not. Then, by turns, texts that the probe hesitates about,
+and the text whose label would leave the least doubt about all others; always some at random, and some kept aside.
 """
 
 from dataclasses import dataclass
