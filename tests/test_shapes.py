@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 MOST = 8
 VERBS = {
     "comparison/compare.py: compare",
+    "comparison/other_tasks.py: compare_task",
     "inference/evaluate.py: evaluate",
     "inference/translate.py: translate_best",
     "labelling/label.py: label",

@@ -140,10 +140,21 @@ def test_bad_questions_are_refused(wrong: dict[str, object]) -> None:
 @pytest.mark.parametrize("objective", ["causal", "masked", "contrastive"])
 @pytest.mark.parametrize("preset", [None, "lab", "compact"])
 def test_a_preset_has_what_pretraining_with_it_makes(objective: str, preset: str | None, tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("un\ndeux\n")
+    (tmp_path / "text.txt").write_text(f"{'un deux ' * 30}\n" * 2)  # documents longer than a sentence
     recipe = make_recipe(tmp_path / "text.txt", objective=objective, preset=preset)
     made = make_model(recipe)
     assert params(preset=preset, objective=objective).total == sum(p.numel() for p in made.parameters())
+
+
+def test_auto_is_wider_where_documents_are_short(tmp_path: Path) -> None:
+    def width(text: str, **given: object) -> int:
+        (tmp_path / "text.txt").write_text(text)
+        return make_recipe(tmp_path / "text.txt", **{"objective": "contrastive", **given}).shape.hidden_size
+
+    short, long = "où est ma carte ?\n" * 20, f"{'un deux ' * 30}\n" * 20
+    assert (width(short), width(long)) == (512, 128)
+    assert width(short, preset="compact") == width(short, objective="masked") == 128
+    assert width(short, hidden_size=64) == 64
 
 
 def test_a_contrastive_body_counts_its_own_head() -> None:

@@ -328,7 +328,7 @@ def test_compare_reports_and_does_not_train_twice(
 
     told = results["settings"]["training"]
     assert (told["learning_rate"], told["optimizer"]) == (0.01, "adamw")
-    assert "pooling" not in told  # a head that starts as the probe reads the mean, another one mean and maximum
+    assert told["pooling"] == "mean"  # fresh weights are read as pretrained ones are
     compare(labels=())
     assert not (made.path / "train_sizes.png").exists()
     assert "train_sizes" not in json.loads((made.path / "results.json").read_text())

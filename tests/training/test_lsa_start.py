@@ -11,7 +11,7 @@ import torch
 
 import greffon
 from greffon.core.rng import derive, generator
-from greffon.data.lsa import SCALE, lsa_embeddings
+from greffon.data.lsa import MOST_DOCUMENTS, SCALE, lsa_embeddings
 from greffon.nn.build import make_model
 from greffon.objectives.corpus import training_documents
 from greffon.runs.run import Run
@@ -46,7 +46,7 @@ def test_the_first_embeddings_are_those_of_the_analysis(run: Run) -> None:
     begin_with_lsa(model, run.recipe, run.tokenizer)
     words = [run.tokenizer.text([i]) if run.tokenizer.byte_lengths[i] else "" for i in range(run.tokenizer.size)]
     words += [""] * (run.recipe.vocab_size - len(words))
-    documents = list(training_documents(run.recipe, run.tokenizer))
+    documents = list(training_documents(run.recipe, run.tokenizer, MOST_DOCUMENTS))
     wanted = lsa_embeddings(documents, words, 16, derive(run.recipe.training.seed, "lsa"))
     assert wanted is not None
     scale = math.sqrt(16) if run.recipe.shape.scale_embeddings else 1.0

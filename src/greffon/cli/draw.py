@@ -204,8 +204,8 @@ class Embeddings:
     """Vector of a text: the mean of its hidden states, the last one, or that of [CLS]."""
     text_column: Column = "text"
     """Column with the text."""
-    label_column: Column = "label"
-    """Column with the label."""
+    label_column: Word = None
+    """Column with the label (default: the usual one of the task)."""
     out: Out = None
     """File to write; its ending selects .png, .svg or .pdf (default: embeddings.png)."""
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
@@ -221,8 +221,11 @@ def embeddings(words: Sequence[str]) -> None:
 
     from greffon.plots.embeddings import embeddings_figure
 
-    columns = {"text_column": args.text_column, "label_column": args.label_column}
-    _write(args.out, "embeddings", lambda: embeddings_figure(args.run, file, pooling=args.pooling, **columns))
+    def figure() -> "Figure":
+        given = {"text_column": args.text_column, "label_column": args.label_column}
+        return embeddings_figure(args.run, file, pooling=args.pooling, **{k: v for k, v in given.items() if v})
+
+    _write(args.out, "embeddings", figure)
 
 
 FIGURES: dict[str, tuple[Callable[[Sequence[str]], None], type, str]] = {

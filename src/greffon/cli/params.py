@@ -17,7 +17,7 @@ class Args:
     preset: Word = None
     """Preset: auto (default, the shape that suits the objective), compact, lab; masked also bert-mini, bert,
     distilbert, modernbert; causal also gpt2-mini, gpt2, llama; for translation small (default), base, marian-small,
-    marian."""
+    marian, mbart, m2m100."""
     vocab_size: Number = None
     """Vocabulary size (default: the preset's)."""
     classes: Number = None

@@ -44,7 +44,7 @@ class Start:
     preset: str | None = field(default=None, metadata=_metavar("NAME"))
     """Named architecture and training settings: auto (default, the shape that suits the objective), compact, lab;
     masked also bert-mini, bert, distilbert, modernbert; causal also gpt2-mini, gpt2, llama; for translation small
-    (default), base, marian-small, marian."""
+    (default), base, marian-small, marian, mbart, m2m100."""
     tokenizer: Path | None = field(default=None, metadata=_metavar("TOK"))
     """Existing tokenizer, or a run that has one; by default one is trained on the text."""
     vocab_size: int | None = None

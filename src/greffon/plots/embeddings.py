@@ -34,7 +34,7 @@ def embeddings_figure(
     *,
     pooling: Pool = "mean",
     text_column: str = "text",
-    label_column: str = "label",
+    label_column: str | None = None,
 ) -> "Figure":
     """Draw the vectors of labelled texts in two dimensions (PCA), with a marker and a colour for each label.
 
