@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from simulated import LABELS, simulated
 from sklearn.linear_model import LogisticRegression
 
-from greffon.comparison.ensemble import MAX_WEIGHT, fit_ensemble, fit_weights, with_fewest_mistakes
+from greffon.comparison.ensemble import MAX_WEIGHT, fit_ensemble, fit_weights, no_worse_than_a_member
 
 
 def answers(rng, gold, classes, knowledge):
@@ -62,12 +62,13 @@ def test_few_texts_leave_the_plain_sum():
     assert found[2][1] < 0.35 < 1 < found[2][0], "one member knows nothing"
 
 
-def test_of_the_best_mixtures_the_nearest_is_taken():
-    # Two texts of class 1: the first is right with a body's share above a half, the second with one below 0.8.
-    known = np.array([[[-3.0, -1.0], [-1.0, -2.0]], [[-1.0, -3.0], [-5.0, -1.0]]])
-    wanted = np.array([1, 1])
-    assert with_fewest_mistakes(np.array([1.2, 0.8]), known, wanted).tolist() == [1.2, 0.8], "it makes no mistake"
-    nearest = with_fewest_mistakes(np.array([0.4, 1.6]), known, wanted)
+def test_of_the_mixtures_that_are_no_worse_than_a_member_the_nearest_is_taken():
+    # Three texts of class 1: two are right with a body's share above a half, the third with one below 0.8.
+    first, third = ([-3.0, -1.0], [-1.0, -3.0]), ([-1.0, -2.0], [-5.0, -1.0])
+    known = np.array([[first[0], first[0], third[0]], [first[1], first[1], third[1]]])
+    wanted = np.array([1, 1, 1])
+    assert no_worse_than_a_member(np.array([1.7, 0.3]), known, wanted).tolist() == [1.7, 0.3], "as good as the body"
+    nearest = no_worse_than_a_member(np.array([0.4, 1.6]), known, wanted)
     assert nearest.sum() == pytest.approx(2.0)
     assert nearest[0] / 2 == pytest.approx(0.525), "the first of the shares above a half"
 
