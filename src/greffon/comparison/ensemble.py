@@ -2,8 +2,8 @@
 
 The log probabilities of both are summed with one weight each, and a softmax makes probabilities of the sums. The
 weights minimise the loss on texts that neither has been fitted on, and are drawn towards the plain sum as by some more
-texts: twenty texts cannot tell two weights. Where a member alone makes fewer mistakes on those texts, the nearest mixture
-that is as good is taken. The module takes probabilities and knows nothing of models.
+texts: twenty texts cannot tell two weights. Where a member alone makes fewer mistakes on those texts, the nearest
+mixture that is as good is taken. The module takes probabilities and knows nothing of models.
 """
 
 from collections.abc import Sequence
