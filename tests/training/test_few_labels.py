@@ -27,7 +27,7 @@ from greffon.nn.build import make_model
 from greffon.runs.run import Run
 from greffon.training.finetune import graft_recipe
 from greffon.training.probe_head import fold_in, start_at_probe
-from greffon.training.selection import choose, fold_recipe
+from greffon.training.selection import choose, clearly_better, fold_recipe
 from greffon.training.transfer import transfer
 
 pytestmark = pytest.mark.filterwarnings("ignore:the text is too small")
@@ -222,6 +222,23 @@ def test_a_fine_tuned_body_is_told_beside_its_probe(tiny: TinyRuns, tmp_path: Pa
         assert run.scores["accuracy"] >= probe
         assert "kept the fine-tuned body: best after epoch" in outcome(run, 8)
         assert f"the probe had accuracy {probe:.1%})" in outcome(run, 8)
+
+
+@pytest.mark.parametrize(("sure", "clear"), [((0.9, 0.9, 0.8, 0.9), True), ((0.9, 0.1, 0.9, 0.3), False)])
+def test_an_epoch_must_be_clearly_better_than_the_probe(
+    tiny: TinyRuns, tmp_path: Path, sure: tuple[float, ...], clear: bool
+) -> None:
+    train = table(tmp_path / "t.csv", 20)
+    run = greffon.finetune(tiny.causal, train=train, out=tmp_path / "run", epochs=1, quiet=True)
+    folds = [Run.open(folder) for folder in sorted((run.path / "selection").glob("fold-*"))]
+    for fold in folds:
+        texts = load_splits(fold.recipe.data).valid
+        assert len(texts) == len(sure)
+        own = [fold.recipe.labels.index(text.label) for text in texts]
+        for step, given in ((0, (0.5,) * 4), (1, sure)):
+            rows = [[p if i == label else 1 - p for i in range(2)] for p, label in zip(given, own, strict=True)]
+            fold.log_judged({"step": step, "probabilities": rows})
+    assert clearly_better(folds, 1) is clear
 
 
 def test_the_judgement_of_a_fold_is_that_of_the_chosen_epoch(tiny: TinyRuns, tmp_path: Path) -> None:

@@ -5,11 +5,13 @@
       selection.json      the number of evaluations after which the mean score of the folds was best
 
 Then the run itself trains on all labels, with the same schedule, for as many epochs. Below `ONE_FOLD_FROM` labels there
-are five folds, from there on one is enough. Epoch 0, the head as it starts, is among the choices, and wins ties. Where
-no group of texts (no class, or no fifth of the scores) can be divided, there are no folds: a head that starts as the
-probe stays so, and one that starts at random is trained for all epochs.
+are five folds, from there on one is enough. Epoch 0, the head as it starts, is among the choices, and wins ties; where
+it is the probe, another epoch must be clearly better (`clearly_better`). Where no group of texts (no class, or no fifth
+of the scores) can be divided, there are no folds: a head that starts as the probe stays so, and one that starts at
+random is trained for all epochs.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +33,8 @@ FOLDER = "selection"
 ONE_FOLD_FROM = 200
 """From this many labels on, one stratified fifth chooses as well as five do."""
 HELD_OUT = "held-out.json"
+TINY = 1e-12
+"""Lower bound of a probability in a loss."""
 KEPT = ("recipe.json", "metrics.jsonl", "finished", HELD_OUT)
 """What is kept of a fold that has done its work."""
 
@@ -156,6 +160,8 @@ def choose(run: Run, folds: Sequence[Run], key: Callable[[Scores], tuple[float, 
         for at in zip(*curves, strict=False)
     ]
     best = max(range(len(curve)), key=lambda i: (*key(curve[i]), -i))
+    if best and _is_probed(run.recipe) and not clearly_better(folds, best):
+        best = 0
     return Selection(best, len(folds), curve[best], curve)
 
 
@@ -166,6 +172,21 @@ def _is_probed(recipe: Recipe) -> bool:
 def _evaluations(training: Training) -> int:
     """Count the evaluations of a whole training, after the first one."""
     return -(-training.steps // training.eval_interval)
+
+
+def clearly_better(folds: Sequence[Run], evaluations: int) -> bool:
+    """Whether texts that the folds held out have a lower loss than by their probes, by more than one standard error.
+
+    On a few texts one epoch of many is always better by chance, and what the probe knows is easily lost.
+    """
+    gains: list[float] = []
+    for fold in folds:
+        judged, texts = fold.judged(), load_splits(fold.recipe.data).valid
+        steps = sorted(judged)
+        for before, after, text in zip(judged[steps[0]], judged[steps[evaluations]], texts, strict=True):
+            own = fold.recipe.labels.index(text.label)
+            gains.append(math.log(max(after[own], TINY)) - math.log(max(before[own], TINY)))
+    return len(gains) > 1 and float(np.mean(gains)) > float(np.std(gains, ddof=1)) / math.sqrt(len(gains))
 
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
