@@ -34,6 +34,8 @@ def serve_app(make: Callable[[Sequence[str]], Starlette], host: str, port: int, 
         if not ipaddress.ip_address(address).is_loopback:
             say(f"warning: everybody who can reach this address can {risk}; there is no password")
         server_of(make([host, socket.gethostname()]), DEFAULT).run(sockets=[listener])
+        # It ends only when it is asked to, and passes the signal on; where that came too late, it is said here.
+        raise KeyboardInterrupt
 
 
 def listen(host: str, port: int) -> socket.socket:
