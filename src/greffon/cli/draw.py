@@ -222,8 +222,9 @@ def embeddings(words: Sequence[str]) -> None:
     from greffon.plots.embeddings import embeddings_figure
 
     def figure() -> "Figure":
-        given = {"text_column": args.text_column, "label_column": args.label_column}
-        return embeddings_figure(args.run, file, pooling=args.pooling, **{k: v for k, v in given.items() if v})
+        return embeddings_figure(
+            args.run, file, pooling=args.pooling, text_column=args.text_column, label_column=args.label_column
+        )
 
     _write(args.out, "embeddings", figure)
 

@@ -24,6 +24,7 @@ from greffon.core.config import Recipe, Training
 from greffon.core.files import read_json, write_json
 from greffon.data.splits import fold_numbers, load_splits
 from greffon.inference.measures import measure_of
+from greffon.inference.tasks.classes import MIN_PROBABILITY
 from greffon.nn.model import Model
 from greffon.runs.run import SELECTION, Run
 from greffon.training.distributed.base import ProcessGroup
@@ -33,8 +34,6 @@ FOLDER = "selection"
 ONE_FOLD_FROM = 200
 """From this many labels on, one stratified fifth chooses as well as five do."""
 HELD_OUT = "held-out.json"
-TINY = 1e-12
-"""Lower bound of a probability in a loss."""
 KEPT = ("recipe.json", "metrics.jsonl", "finished", HELD_OUT)
 """What is kept of a fold that has done its work."""
 
@@ -185,7 +184,7 @@ def clearly_better(folds: Sequence[Run], evaluations: int) -> bool:
         steps = sorted(judged)
         for before, after, text in zip(judged[steps[0]], judged[steps[evaluations]], texts, strict=True):
             own = fold.recipe.labels.index(text.label)
-            gains.append(math.log(max(after[own], TINY)) - math.log(max(before[own], TINY)))
+            gains.append(math.log(max(after[own], MIN_PROBABILITY)) - math.log(max(before[own], MIN_PROBABILITY)))
     return len(gains) > 1 and float(np.mean(gains)) > float(np.std(gains, ddof=1)) / math.sqrt(len(gains))
 
 
