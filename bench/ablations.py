@@ -17,9 +17,10 @@ from typing import Any
 
 import torch
 
-from greffon.core.config import Data, Masking, Recipe, override
+from greffon.core.config import override
 from greffon.core.machine import keep_memory
-from greffon.core.presets import compact, lab
+from greffon.core.own_presets import compact, lab
+from greffon.core.recipe import Data, Masking, Recipe
 from greffon.data.corpora import documents
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model

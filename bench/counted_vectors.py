@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from greffon.comparison.baselines import frozen, tfidf
-from greffon.core.config import Data
+from greffon.core.recipe import Data
 from greffon.data.splits import load_splits
 from greffon.data.token_store import TokenStore, open_store
 from greffon.data.tokenizer import Tokenizer

@@ -108,7 +108,7 @@ def compare(file: Path) -> None:
     """Do what `compare` does before its tasks: check all texts, keep their vectors, and TF-IDF of half of them."""
     from greffon.comparison.label_curve import make_tables
     from greffon.comparison.study import Plan, make_study
-    from greffon.core.config import Data
+    from greffon.core.recipe import Data
     from greffon.runs.run import Run
 
     tell: Callable[[str], None] = lambda message: None  # noqa: E731

@@ -105,8 +105,9 @@ def compact_run(recipe: Any, tokenizer: Any, seconds: float) -> dict[str, float]
 def measure(seed: int, seconds: float, folder: Path, quick: bool) -> dict[str, Any]:
     """One seed: the mark, and the budgets tried until one reached it."""
     from bench.data import text_file, tokenizer_file
-    from greffon.core.config import Data, Recipe, override
-    from greffon.core.presets import compact, lab
+    from greffon.core.config import override
+    from greffon.core.own_presets import compact, lab
+    from greffon.core.recipe import Data, Recipe
     from greffon.data.tokenizer import Tokenizer
 
     megabytes, vocabulary = (0.05, 300) if quick else (20, 8000)

@@ -43,9 +43,10 @@ def training_point(change: dict[str, int], steps: int = 10) -> dict[str, float]:
     """Tokens a second and peak memory of `compact` with one thing changed, on random tokens."""
     import numpy as np
 
-    from greffon.core.config import Data, Recipe, override
+    from greffon.core.config import override
     from greffon.core.machine import keep_memory
-    from greffon.core.presets import compact
+    from greffon.core.own_presets import compact
+    from greffon.core.recipe import Data, Recipe
     from greffon.core.rng import generator
     from greffon.nn.build import make_model
     from greffon.objectives.causal import Causal

@@ -8,7 +8,7 @@ import pytest
 
 from bench import tasks
 from bench.task_files import INTENTS, PASSAGE, TASKS
-from greffon.core.config import Data
+from greffon.core.recipe import Data
 from greffon.data.tasks import guess_task, read_examples
 from greffon.data.tasks.tokens import spans_of
 

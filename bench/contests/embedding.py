@@ -30,8 +30,8 @@ class Size:
 def recipe_of(size: Size, folder: Path, vocabulary: int) -> Any:
     """Describe the contrastive pretraining of a BERT."""
     from bench.data import text_file
-    from greffon.core.config import Contrast, Data, Recipe
     from greffon.core.presets import preset
+    from greffon.core.recipe import Contrast, Data, Recipe
 
     base = preset("bert-mini", "masked")
     names = ("layers", "hidden_size", "heads", "intermediate_size", "context")

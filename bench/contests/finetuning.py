@@ -45,8 +45,8 @@ def prepare(size: Size, folder: Path) -> None:
 def recipe_of(size: Size, folder: Path, vocabulary: int) -> Any:
     """Describe Greffon's fine-tuning of a lab model."""
     from bench.data import LABELS, labelled_table
-    from greffon.core.config import Data, Recipe
-    from greffon.core.presets import lab
+    from greffon.core.own_presets import lab
+    from greffon.core.recipe import Data, Recipe
 
     preset = lab()
     shape = lab_shape(size)

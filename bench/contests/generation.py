@@ -36,9 +36,9 @@ def prepare(size: Size, folder: Path) -> None:
 
 def greffon(turns: Turns, size: Size, folder: Path) -> None:
     """The package's own decoder."""
-    from greffon.core.config import Data, Recipe
     from greffon.core.machine import keep_memory
-    from greffon.core.presets import lab
+    from greffon.core.own_presets import lab
+    from greffon.core.recipe import Data, Recipe
     from greffon.inference.sampling import GREEDY, generate_tokens
     from greffon.inference.vocabulary import Vocabulary
     from greffon.nn.build import make_model

@@ -79,8 +79,8 @@ def prepare_comparison(size: Size, folder: Path) -> None:
     """Write the texts, and a body with fresh weights: how good they are changes no speed."""
     from bench.data import text_file, tokenizer_file
     from bench.shapes import lab_shape
-    from greffon.core.config import Data, Recipe
-    from greffon.core.presets import lab
+    from greffon.core.own_presets import lab
+    from greffon.core.recipe import Data, Recipe
     from greffon.data.tokenizer import Tokenizer
     from greffon.nn.build import make_model
     from greffon.runs.run import Run

@@ -64,9 +64,9 @@ def flops_a_token(size: Size, vocabulary: int) -> int:
 def greffon(turns: Turns, size: Size, folder: Path) -> None:
     """The package's own loop on its own token store, with the preset `lab`."""
     from bench.data import text_file, tokenizer_file
-    from greffon.core.config import Data, Recipe
     from greffon.core.machine import keep_memory
-    from greffon.core.presets import lab
+    from greffon.core.own_presets import lab
+    from greffon.core.recipe import Data, Recipe
     from greffon.data.tokenizer import Tokenizer
     from greffon.nn.build import make_model
     from greffon.training.jobs import pretraining

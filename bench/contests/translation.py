@@ -51,7 +51,8 @@ def prepare(size: Size, folder: Path) -> None:
     import torch
 
     from bench.data import labelled_reviews, tokenizer_file
-    from greffon.core.config import Data, Recipe, Training
+    from greffon.core.recipe import Data, Recipe
+    from greffon.core.training import Training
     from greffon.data.tokenizer import Tokenizer
     from greffon.nn.build import make_model
     from greffon.runs.run import Run

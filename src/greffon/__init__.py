@@ -60,9 +60,9 @@ _HOME = {
     "show": "runs.summary",
     "import_checkpoint": "runs.huggingface.import_checkpoint",
     "Run": "runs.run",
-    "Recipe": "core.config",
-    "Shape": "core.config",
-    "Training": "core.config",
+    "Recipe": "core.recipe",
+    "Shape": "core.shape",
+    "Training": "core.training",
     "Decoder": "nn.body",
     "Encoder": "nn.body",
     "EncoderDecoder": "nn.encoder_decoder",
@@ -70,13 +70,13 @@ _HOME = {
     "Model": "nn.model",
     "Causal": "objectives.causal",
     "Masked": "objectives.masked",
-    "Masking": "core.config",
+    "Masking": "core.recipe",
     "PairHead": "nn.heads",
     "Seq2Seq": "objectives.seq2seq",
     "ClassHead": "nn.heads",
     "Classify": "objectives.classify",
     "Comparison": "comparison.compare",
-    "Graft": "core.config",
+    "Graft": "core.graft",
     "Tokenizer": "data.tokenizer",
     "UserError": "core.errors",
     "GreffonClassifier": "estimators.classifier",
@@ -95,12 +95,12 @@ if TYPE_CHECKING:
     from greffon.comparison.compare import compare as compare
     from greffon.comparison.figures import accuracy_figure as accuracy_figure
     from greffon.comparison.other_tasks import compare_task as compare_task
-    from greffon.core.config import Graft as Graft
-    from greffon.core.config import Masking as Masking
-    from greffon.core.config import Recipe as Recipe
-    from greffon.core.config import Shape as Shape
-    from greffon.core.config import Training as Training
     from greffon.core.errors import UserError as UserError
+    from greffon.core.graft import Graft as Graft
+    from greffon.core.recipe import Masking as Masking
+    from greffon.core.recipe import Recipe as Recipe
+    from greffon.core.shape import Shape as Shape
+    from greffon.core.training import Training as Training
     from greffon.data.tokenizer import Tokenizer as Tokenizer
     from greffon.data.train_tokenizer import train_tokenizer as train_tokenizer
     from greffon.estimators.classifier import GreffonClassifier as GreffonClassifier

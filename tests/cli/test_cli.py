@@ -15,8 +15,9 @@ import greffon
 from greffon.cli import COMMANDS, run
 from greffon.cli.outcome import _when
 from greffon.cli.texts import asked_texts
-from greffon.core.config import FREE, PAIR_SETTINGS, Shape
 from greffon.core.locks import LOCK
+from greffon.core.shape import FREE, Shape
+from greffon.core.training import PAIR_SETTINGS
 from greffon.runs.run import Run
 
 

@@ -15,11 +15,15 @@ from greffon.cli import COMMANDS, run
 from greffon.cli.draw import FIGURES
 from greffon.cli.options import ShapeOptions, field_help
 from greffon.cli.parsing import arguments, given, parse
-from greffon.core.config import Graft, Masking, Shape, Training
 from greffon.core.errors import UserError
-from greffon.core.presets import PRESETS, compact, small
+from greffon.core.graft import Graft
+from greffon.core.own_presets import compact, small
+from greffon.core.presets import PRESETS
+from greffon.core.recipe import Masking
 from greffon.core.settings import Budget, Corpus, Finetuning, Labels, Launch, Pairs, Start
+from greffon.core.shape import Shape
 from greffon.core.synonyms import SYNONYMS
+from greffon.core.training import Training
 from greffon.training.finetune import PROBE_FORM
 
 PAGES = [[name] for name in COMMANDS if name != "draw"] + [["draw", name] for name in FIGURES]

@@ -17,7 +17,7 @@ from greffon.comparison.results import TrainSize
 from greffon.comparison.study import Plan, Study, make_study
 from greffon.comparison.task import execute
 from greffon.comparison.text_table import TextTable
-from greffon.core.config import Data
+from greffon.core.recipe import Data
 from greffon.data.splits import load_draw
 from greffon.runs.run import Run
 from greffon.training.finetune import labelled_data

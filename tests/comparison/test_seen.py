@@ -8,7 +8,7 @@ from tiny import TinyRuns
 
 import greffon
 from greffon.comparison.seen import in_pretraining, lineage, share_embedded, share_read
-from greffon.core.config import Embedding
+from greffon.core.recipe import Embedding
 from greffon.runs.run import Run
 
 

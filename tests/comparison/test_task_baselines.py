@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from greffon.comparison.task_baselines import fit_baseline, shapes
-from greffon.core.config import Data, Recipe, Shape, Training
+from greffon.core.recipe import Data, Recipe
 from greffon.core.rng import generator
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.data.corpora import Labelled
 from greffon.data.tasks import FORMS
 from greffon.data.tasks.tokens import Span, spelling

@@ -5,9 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greffon.core.config import Data, Graft, Recipe, Shape, Training, from_dict, override
+from greffon.core.config import from_dict, override
 from greffon.core.errors import UserError
+from greffon.core.graft import Graft
 from greffon.core.presets import PRESETS, preset
+from greffon.core.recipe import Data, Recipe
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 
 
 def make(name: str) -> Recipe:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from greffon.core.config import Shape
 from greffon.core.conflicts import (
     FINETUNING_RULES,
     GRAFT_RULES,
@@ -17,6 +16,7 @@ from greffon.core.conflicts import (
     refuses,
 )
 from greffon.core.errors import UserError
+from greffon.core.shape import Shape
 from greffon.training.pretrain import make_recipe
 
 

@@ -12,11 +12,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import greffon
 from greffon.cli import run as command
-from greffon.core.config import Data as RecipeData
-from greffon.core.config import Masking, Recipe, Shape, Training
 from greffon.core.device import asked_device, asked_precision, has_bf16, use, using
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data as RecipeData
+from greffon.core.recipe import Masking, Recipe
 from greffon.core.settings import Machine
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.nn.build import make_model
 from greffon.nn.model import Model
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.core.schema import Field, describe, field_docs, markdown, type_name
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.parallel import encode_pairs, open_pairs, pair_buckets, training_pairs, valid_pairs
 from greffon.data.tokenizer import Tokenizer
 

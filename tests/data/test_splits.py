@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled
 from greffon.data.splits import draw, folds, load_draw, load_pool, load_splits, stratified
 

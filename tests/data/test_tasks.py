@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled
 from greffon.data.splits import load_splits
 from greffon.data.tasks import FORMS, guess_task, read_examples, with_task

@@ -12,9 +12,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from greffon.core.config import Contrast, Data, Graft, Masking, Recipe, Shape, Training
 from greffon.core.errors import ToldError, UserError
+from greffon.core.graft import Graft
+from greffon.core.recipe import Contrast, Data, Masking, Recipe
 from greffon.core.rng import generator
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.data.sentence_pairs import Pair
 from greffon.data.spans import Views
 from greffon.nn.build import make_model

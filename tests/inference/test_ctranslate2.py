@@ -12,11 +12,12 @@ import torch
 
 import greffon
 from greffon.cli import run as command
-from greffon.core.config import Data, GenerationConfig, Recipe, Shape
 from greffon.core.errors import UserError
 from greffon.core.files import cache_folder
-from greffon.core.presets import base, small
+from greffon.core.own_presets import base, small
+from greffon.core.recipe import Data, GenerationConfig, Recipe
 from greffon.core.rng import generator
+from greffon.core.shape import Shape
 from greffon.data.tokenizer import Tokenizer
 from greffon.inference.beam import Search, search_all
 from greffon.inference.ctranslate2 import search_ctranslate2

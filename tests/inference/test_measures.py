@@ -9,7 +9,9 @@ from scipy import stats
 from seqeval.metrics import classification_report, f1_score
 from sklearn.calibration import calibration_curve
 
-from greffon.core.config import Data, Recipe, Shape, Training
+from greffon.core.recipe import Data, Recipe
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.tokens import spans_of_tags, spelling
 from greffon.inference.calibration import calibration_error, reliability

@@ -13,7 +13,7 @@ import pytest
 import greffon
 from greffon.cli import run as command
 from greffon.core.errors import UserError
-from greffon.core.presets import small
+from greffon.core.own_presets import small
 from greffon.core.rng import generator
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.run import Run

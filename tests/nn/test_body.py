@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greffon.core.config import Shape
 from greffon.core.presets import PRESETS
+from greffon.core.shape import Shape
 from greffon.nn.attention import KVCache
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.masks import PADDING

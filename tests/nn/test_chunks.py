@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greffon.core.config import Shape
+from greffon.core.shape import Shape
 from greffon.nn.attention import Attention, watching
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.chunks import FROM, LEAST, Chunks, pays

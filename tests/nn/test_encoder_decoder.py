@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from greffon.core.config import Shape
+from greffon.core.shape import Shape
 from greffon.nn.attention import Attention, watching
 from greffon.nn.blocks import CrossBlock
 from greffon.nn.encoder_decoder import EncoderDecoder

@@ -3,8 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greffon.core.config import Graft
 from greffon.core.errors import UserError
+from greffon.core.graft import Graft
 from greffon.nn.heads import ClassHead, pool
 
 POOLINGS = ["last", "mean", "mean-max"]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from greffon.core.config import Shape
-from greffon.core.presets import lab
+from greffon.core.own_presets import lab
+from greffon.core.shape import Shape
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.masks import PADDING, square
 from greffon.nn.positions import sinusoids

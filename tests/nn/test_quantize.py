@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from greffon.core.config import Shape
+from greffon.core.shape import Shape
 from greffon.nn import heads, quantize
 from greffon.nn.body import Decoder
 from greffon.nn.encoder_decoder import EncoderDecoder

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greffon.core.config import Shape
+from greffon.core.shape import Shape
 from greffon.nn.body import Decoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model

@@ -5,7 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from greffon.core.config import Graft, Shape
+from greffon.core.graft import Graft
+from greffon.core.shape import Shape
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model

@@ -3,8 +3,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from greffon.core.config import Shape
 from greffon.core.rng import generator
+from greffon.core.shape import Shape
 from greffon.data.spans import Views
 from greffon.inference.scoring import held_out_contrast
 from greffon.nn.body import Encoder

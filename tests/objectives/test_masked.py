@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greffon.core.config import Masking, Shape
 from greffon.core.errors import UserError
+from greffon.core.recipe import Masking
 from greffon.core.rng import generator
+from greffon.core.shape import Shape
 from greffon.data.batching import Stream, Windows
 from greffon.data.segmentation import Sentences, Words
 from greffon.data.sentence_pairs import Pair, SentencePairs

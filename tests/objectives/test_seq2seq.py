@@ -3,7 +3,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from greffon.core.config import Data, Recipe, Shape, Training
+from greffon.core.recipe import Data, Recipe
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.nn.build import make_model
 from greffon.objectives.seq2seq import Pair, Seq2Seq
 

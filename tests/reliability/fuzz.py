@@ -21,8 +21,10 @@ from pathlib import Path
 import torch
 from fuzz_checkpoints import checkpoint_files
 
-from greffon.core.config import Data, Recipe, Shape, Training
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data, Recipe
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.data.corpora import column_pairs, documents, labelled, texts_of
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model

@@ -10,10 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import greffon
-from greffon.core.config import Data, Graft, Masking, Recipe, Training
 from greffon.core.errors import UserError
 from greffon.core.files import write_json
+from greffon.core.graft import Graft
 from greffon.core.presets import PRESETS
+from greffon.core.recipe import Data, Masking, Recipe
+from greffon.core.training import Training
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model
 from greffon.runs.run import Run

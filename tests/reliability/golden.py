@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from greffon.core.config import Contrast, Data, Masking, Recipe
 from greffon.core.presets import PRESETS
+from greffon.core.recipe import Contrast, Data, Masking, Recipe
 from greffon.core.rng import generator
 from greffon.data.sentence_pairs import Pair
 from greffon.data.spans import Views

@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greffon.core.config import Data, Graft, Recipe, Shape, Training
 from greffon.core.errors import UserError
+from greffon.core.graft import Graft
+from greffon.core.recipe import Data, Recipe
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.nn.build import make_model
 from greffon.runs.params import (
     Ledger,

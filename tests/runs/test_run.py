@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from greffon.core.config import Data, Recipe, Shape, Training
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data, Recipe
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.nn.build import make_model
 from greffon.runs.checkpoints import StepName
 from greffon.runs.create import room_for

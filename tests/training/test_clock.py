@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from greffon.core.config import Training
+from greffon.core.training import Training
 from greffon.training.clock import PLANS, Clock
 from greffon.training.schedule import Schedule, Segment
 

@@ -18,8 +18,8 @@ from tiny import SHAPE, TinyRuns
 
 import greffon
 from greffon.cli.outcome import outcome
-from greffon.core.config import Data
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.splits import fold_numbers, load_splits
 from greffon.inference.classify import probabilities
 from greffon.inference.probe import fit_probe

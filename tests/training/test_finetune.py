@@ -22,10 +22,12 @@ import greffon
 from greffon.cli import run as command
 from greffon.comparison.arms import reported_settings
 from greffon.comparison.study import name_sources, scratches
-from greffon.core.config import Data, Graft, Recipe, Training
 from greffon.core.errors import UserError
+from greffon.core.graft import Graft
 from greffon.core.presets import PRESETS
+from greffon.core.recipe import Data, Recipe
 from greffon.core.rng import generator
+from greffon.core.training import Training
 from greffon.data.corpora import documents, labelled
 from greffon.data.splits import load_splits
 from greffon.inference.classify import probabilities

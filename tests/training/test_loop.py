@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from greffon.core.config import Data, Recipe, Shape, Training
+from greffon.core.recipe import Data, Recipe
 from greffon.core.rng import generator
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.nn.build import make_model
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch

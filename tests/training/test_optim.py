@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from greffon.core.config import Shape, Training
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.nn.body import Decoder
 from greffon.nn.heads import VocabularyHead
 from greffon.nn.model import Model

@@ -7,7 +7,7 @@ import pytest
 from tiny import TinyRuns
 
 import greffon
-from greffon.core.config import Objective
+from greffon.core.choices import Objective
 from greffon.web.catalogue import ABILITIES, Catalogue
 from greffon.web.curves import curve
 from greffon.web.handlers import ANSWERS

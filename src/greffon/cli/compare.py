@@ -23,7 +23,7 @@ from greffon.cli.options import (
     TrainingMachineOptions,
 )
 from greffon.cli.parsing import given, parse
-from greffon.core.config import ExecutorName
+from greffon.core.choices import ExecutorName
 from greffon.core.errors import UserError
 
 Sizes = Annotated[str, tyro.conf.arg(metavar="N,N,…", help_behavior_hint="")]

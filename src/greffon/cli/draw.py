@@ -23,7 +23,7 @@ from greffon.cli.options import (
     Word,
 )
 from greffon.cli.parsing import given, parse, use_machine
-from greffon.core.config import Pool
+from greffon.core.choices import Pool
 from greffon.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from greffon.cli import say_out
 from greffon.cli.options import Column, Count, Flag, MachineOptions, Number, OptionalFile, Run, SomeText
 from greffon.cli.parsing import given, parse, use_machine
 from greffon.cli.texts import check_column
-from greffon.core.config import LongTexts, Pool
+from greffon.core.choices import LongTexts, Pool
 from greffon.core.conflicts import Idle, Values, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting

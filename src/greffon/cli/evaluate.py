@@ -20,7 +20,7 @@ from greffon.cli.options import (
     Word,
 )
 from greffon.cli.parsing import given, parse, use_machine
-from greffon.core.config import Backend
+from greffon.core.choices import Backend
 
 if TYPE_CHECKING:
     from greffon.inference.evaluate import Scores

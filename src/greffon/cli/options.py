@@ -15,9 +15,13 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
-from greffon.core.config import FREE, PAIR_SETTINGS, Contrast, Graft, Masking, Shape, Task, Training
-from greffon.core.presets import compact, small
+from greffon.core.choices import Task
+from greffon.core.graft import Graft
+from greffon.core.own_presets import compact, small
+from greffon.core.recipe import Contrast, Masking
 from greffon.core.settings import BY_PRESET, Budget, Corpus, Finetuning, Labels, Launch, Machine, Pairs, Start
+from greffon.core.shape import FREE, Shape
+from greffon.core.training import PAIR_SETTINGS, Training
 
 _INSIDE = {Training: ("steps", "minutes"), Shape: ("segments", "position_offset")}
 """Fields that are no options: `Budget` has them, or they follow from other settings."""

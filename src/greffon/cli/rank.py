@@ -10,7 +10,7 @@ from greffon.cli import say_out
 from greffon.cli.options import Column, Count, File, Flag, MachineOptions, Query, Run, Word
 from greffon.cli.parsing import parse, use_machine
 from greffon.cli.texts import check_column
-from greffon.core.config import Pool
+from greffon.core.choices import Pool
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from greffon.cli import say_out
 from greffon.cli.options import Flag, Run
 from greffon.cli.parsing import parse
-from greffon.core.config import Graft, Masking
+from greffon.core.graft import Graft
+from greffon.core.recipe import Masking
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from greffon.cli import say_out
 from greffon.cli.options import Column, Count, Flag, MachineOptions, OptionalFile, Real, Run, Texts
 from greffon.cli.parsing import given, parse, use_machine
 from greffon.cli.texts import asked_texts, check_column
-from greffon.core.config import Backend
+from greffon.core.choices import Backend
 
 
 @dataclass(frozen=True)

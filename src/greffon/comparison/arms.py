@@ -9,7 +9,7 @@ from greffon.comparison.assemble import EpochScore, SeedOutcome
 from greffon.comparison.names import is_scratch
 from greffon.comparison.study import Study
 from greffon.comparison.task import Task
-from greffon.core.config import Data, Recipe
+from greffon.core.recipe import Data, Recipe
 from greffon.data.splits import load_splits
 from greffon.runs.params import params_of_run
 from greffon.runs.run import Run

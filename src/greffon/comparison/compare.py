@@ -46,14 +46,17 @@ from greffon.comparison.study import Plan, Question, Study, make_study
 from greffon.comparison.text_table import TextTable
 from greffon.comparison.tuning import classical_tuning, strengths
 from greffon.comparison.tuning import tune as search
-from greffon.core.config import ExecutorName, Graft, Shape, Training
+from greffon.core.choices import ExecutorName
 from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.device import using
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.files import read_json, write_atomically, write_json
+from greffon.core.graft import Graft
 from greffon.core.locks import empty_directory, own_directory
 from greffon.core.settings import Labels, Machine, part, takes
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from greffon.comparison.text_table import TextTable
 from greffon.comparison.tfidf import fit_tfidf
-from greffon.core.config import Data, from_dict
+from greffon.core.config import from_dict
 from greffon.core.files import read_json, write_json
+from greffon.core.recipe import Data
 from greffon.data.splits import load_draw, load_pool
 from greffon.inference.probe import EPSILON, ProbeForm, fit_probe, out_of_fold
 

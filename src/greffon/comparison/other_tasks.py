@@ -27,7 +27,8 @@ from greffon.comparison.task import Task as Piece
 from greffon.comparison.task_baselines import Fit, check_baseline, fit_baseline
 from greffon.comparison.task_report import report
 from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults, TaskScore, verdict
-from greffon.core.config import Data, ExecutorName, Recipe, from_dict
+from greffon.core.choices import ExecutorName
+from greffon.core.config import from_dict
 from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.device import using
@@ -35,6 +36,7 @@ from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.files import read_json, sha256, write_atomically, write_json
 from greffon.core.json_results import to_json
 from greffon.core.locks import empty_directory, own_directory
+from greffon.core.recipe import Data, Recipe
 from greffon.core.settings import Finetuning, Labels, Machine, part
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap

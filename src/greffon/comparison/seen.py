@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from greffon.core.config import LongTexts, Recipe
+from greffon.core.choices import LongTexts
 from greffon.core.errors import UserError
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import documents, find_files, normal
 from greffon.objectives.labelled_texts import LabelledTexts
 from greffon.runs.run import Run

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from greffon.comparison.names import ENSEMBLE, FROZEN, MAJORITY, PRETRAINED, SCRATCH, TFIDF, is_taken
-from greffon.core.config import Data, Recipe
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import sha256
+from greffon.core.recipe import Data, Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.splits import Splits, load_pool, load_splits

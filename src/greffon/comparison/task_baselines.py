@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from greffon.comparison.baselines import C_GRID
 from greffon.comparison.tfidf import vectoriser
-from greffon.core.config import Answer
+from greffon.core.choices import Answer
 from greffon.core.errors import UserError
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.tokens import spans_of, tags_of_spans, words_of

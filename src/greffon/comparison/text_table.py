@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import Recipe
 from greffon.core.errors import UserError, setting
 from greffon.core.files import write_atomically
+from greffon.core.recipe import Recipe
 from greffon.inference.embed import POOLS, pooled_states
 from greffon.runs.run import Run
 

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from greffon.core.config import PAIR_SETTINGS, Graft, Shape, Training
 from greffon.core.errors import UserError, setting
+from greffon.core.graft import Graft
+from greffon.core.shape import Shape
+from greffon.core.training import PAIR_SETTINGS, Training
 
 Values = Mapping[str, Any]
 P = ParamSpec("P")

@@ -75,6 +75,12 @@ def out_of_range(name: str, value: object, advice: str) -> UserError:
     return UserError(f"{setting(name)} is {value}; {advice}")
 
 
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Refuse a setting below its smallest value."""
+    if value < least:
+        raise out_of_range(name, value, f"choose {least} or more")
+
+
 class ToldError(Exception):
     """What ended this process has been told by another one of the same training: exit, and say nothing."""
 

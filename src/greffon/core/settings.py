@@ -1,7 +1,8 @@
 """What a person asks of `pretrain`, `finetune` and `resume`, in small groups of settings.
 
-Each setting is defined once, as a field here or of a description in `greffon.core.config`. The command line makes its
-options from these fields, and the functions of the same names their keyword arguments.
+Each setting is defined once, as a field here or of a description beside this file (`Shape`, `Training`, `Graft`,
+`Masking`, `Contrast`). The command line makes its options from these fields, and the functions of the same names their
+keyword arguments.
 """
 
 import dataclasses
@@ -12,19 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from greffon.core.config import (
-    FLAG,
-    Description,
-    Device,
-    Graft,
-    Precision,
-    PretrainingObjective,
-    Shape,
-    Task,
-    Training,
-    override,
-)
+from greffon.core.choices import FLAG, Device, Precision, PretrainingObjective, Task
+from greffon.core.config import Description, override
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
+from greffon.core.graft import Graft
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError, setting
+from greffon.core.recipe import Data
 from greffon.core.rng import generator
 from greffon.data.batching import held_out
 from greffon.data.corpora import column_pairs, find_files, line_pairs

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from greffon.core.config import Data, Task
+from greffon.core.choices import Task
 from greffon.core.errors import UserError, setting
+from greffon.core.recipe import Data
 from greffon.core.rng import generator
 from greffon.data.corpora import Labelled, normal
 from greffon.data.tasks import FORMS, read_examples

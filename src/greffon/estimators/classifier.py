@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from greffon.core.config import PretrainingObjective
+from greffon.core.choices import PretrainingObjective
 from greffon.estimators.run_estimator import RunEstimator, Workplace
 from greffon.estimators.texts import as_texts
 from greffon.inference.classify import classify

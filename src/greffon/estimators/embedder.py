@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from greffon.core.config import Pool, PretrainingObjective
+from greffon.core.choices import Pool, PretrainingObjective
 from greffon.estimators.run_estimator import RunEstimator, Workplace
 from greffon.estimators.texts import as_texts
 from greffon.inference.embed import embed

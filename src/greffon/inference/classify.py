@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from greffon.core.config import Data, Recipe, Task, override
+from greffon.core.choices import Task
+from greffon.core.config import override
 from greffon.core.errors import UserError, out_of_range, setting
+from greffon.core.recipe import Data, Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.tasks import FORMS
 from greffon.inference.loading import load

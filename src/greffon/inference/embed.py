@@ -10,10 +10,11 @@ from typing import get_args
 import numpy as np
 import torch
 
-from greffon.core.config import Embedding, LongTexts, Pool, Recipe
+from greffon.core.choices import LongTexts, Pool
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
 from greffon.core.json_results import JsonResult
+from greffon.core.recipe import Embedding, Recipe
 from greffon.data.segmentation import Words
 from greffon.inference.loading import load
 from greffon.nn.heads import pool as pooled

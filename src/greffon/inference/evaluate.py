@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import Backend, Data, Task
+from greffon.core.choices import Backend, Task
 from greffon.core.conflicts import Idle, Values, beside, refuses
 from greffon.core.errors import UserError, setting
 from greffon.core.json_results import JsonResult
+from greffon.core.recipe import Data
 from greffon.core.rng import generator
 from greffon.data.batching import Stream, Windows
 from greffon.data.corpora import Labelled, column_pairs, line_pairs, reason_without_columns

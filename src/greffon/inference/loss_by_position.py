@@ -9,10 +9,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from greffon.core.config import Recipe
 from greffon.core.conflicts import Idle, Values, refuses
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.json_results import JsonResult
+from greffon.core.recipe import Recipe
 from greffon.core.rng import generator
 from greffon.data.corpora import reason_without_columns
 from greffon.data.token_store import open_store

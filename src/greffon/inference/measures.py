@@ -1,6 +1,7 @@
 """The answers and scores of each kind of label: the one place that chooses by it."""
 
-from greffon.core.config import Answer, Recipe
+from greffon.core.choices import Answer
+from greffon.core.recipe import Recipe
 from greffon.inference.tasks.base import Measure
 from greffon.inference.tasks.classes import Classes
 from greffon.inference.tasks.multilabel import Multilabel

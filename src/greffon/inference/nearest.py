@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from greffon.core.config import LongTexts, Pool
+from greffon.core.choices import LongTexts, Pool
 from greffon.core.errors import UserError, out_of_range
 from greffon.core.files import cache_folder, sha256, write_atomically
 from greffon.core.json_results import JsonResult

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from greffon.core.config import Pool
+from greffon.core.choices import Pool
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.json_results import JsonResult
 from greffon.data.corpora import Labelled

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from greffon.core.config import Backend
+from greffon.core.choices import Backend
 from greffon.core.conflicts import Idle, beside, refuses
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.json_results import JsonResult

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from greffon.core.config import GenerationConfig
+from greffon.core.recipe import GenerationConfig
 from greffon.data.tokenizer import Tokenizer
 
 NO_RULES = GenerationConfig()

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from greffon.core.config import Shape
+from greffon.core.shape import Shape
 from greffon.nn.chunks import Chunks
 from greffon.nn.masks import square
 from greffon.nn.positions import rotate

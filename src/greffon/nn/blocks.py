@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from greffon.core.config import GATED, Shape
+from greffon.core.shape import GATED, Shape
 from greffon.nn.attention import Attention, KVCache
 from greffon.nn.chunks import Chunks
 from greffon.nn.dropout import Dropout

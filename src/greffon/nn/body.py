@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from greffon.core.config import Shape
+from greffon.core.shape import Shape
 from greffon.nn.attention import KVCache, watched
 from greffon.nn.blocks import Block, embedding_norm, final_norm
 from greffon.nn.chunks import Chunks, pays

@@ -2,7 +2,7 @@
 
 import torch
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.core.rng import derive
 from greffon.nn.body import Body, Decoder, Encoder
 from greffon.nn.encoder_decoder import EncoderDecoder

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from greffon.core.config import Shape
+from greffon.core.shape import Shape
 from greffon.nn.attention import KVCache
 from greffon.nn.blocks import CrossBlock, embedding_norm, final_norm
 from greffon.nn.body import Encoder, initialise, quiet_residuals

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from greffon.core.config import Graft, Shape
+from greffon.core.graft import Graft
+from greffon.core.shape import Shape
 from greffon.nn.blocks import ACTIVATIONS, make_norm
 from greffon.nn.masks import PADDING
 from greffon.nn.quantize import FEW, Fp16Linear, Int8Linear, PrepackedLinear, can_prepack, can_use_fp16

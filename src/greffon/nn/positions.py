@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from greffon.core.config import Shape
+from greffon.core.shape import Shape
 
 
 class NoPositions(nn.Module):

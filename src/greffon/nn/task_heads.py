@@ -6,7 +6,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from greffon.core.config import Graft, Recipe, Task
+from greffon.core.choices import Task
+from greffon.core.graft import Graft
+from greffon.core.recipe import Recipe
 from greffon.nn.heads import ClassHead
 
 

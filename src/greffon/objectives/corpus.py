@@ -6,8 +6,8 @@ from typing import Any, Generic
 
 import numpy as np
 
-from greffon.core.config import Data, Recipe
 from greffon.core.errors import UserError, setting
+from greffon.core.recipe import Data, Recipe
 from greffon.data.batching import Cut, Mixture, Row, Rows, Stream, Windows, held_out, sample
 from greffon.data.segmentation import Sentences
 from greffon.data.sentence_pairs import Pair, SentencePairs

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from greffon.core.config import Answer, LongTexts, Recipe
+from greffon.core.choices import Answer, LongTexts
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.splits import Splits
 from greffon.data.tokenizer import Tokenizer

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from greffon.core.config import Masking
+from greffon.core.recipe import Masking
 from greffon.data.segmentation import Words
 from greffon.data.sentence_pairs import Pair
 from greffon.data.tokenizer import Tokenizer

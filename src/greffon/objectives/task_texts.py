@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from greffon.core.config import Recipe, Task
+from greffon.core.choices import Task
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.splits import Splits
 from greffon.data.tokenizer import Tokenizer

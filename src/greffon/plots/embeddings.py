@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from greffon.core.config import Data, Pool, Task
+from greffon.core.choices import Pool, Task
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled
 from greffon.data.tasks import guess_task, read_examples
 from greffon.data.tasks.multilabel import split_labels

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import torch
 
-from greffon.core.config import PretrainingObjective
+from greffon.core.choices import PretrainingObjective
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.nn.masks import PADDING, attention_mask
 from greffon.plots.style import dress, inks, key_below, sheet

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from greffon.core.config import Shape
 from greffon.core.errors import UserError, out_of_range
 from greffon.core.presets import PRESETS
 from greffon.core.presets import preset as look_up
+from greffon.core.shape import Shape
 from greffon.inference.loading import load
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.positions import Learned, NoPositions, Rotary, Sinusoidal, make_positions

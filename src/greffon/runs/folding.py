@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.nn.body import Body
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from torch import Tensor
 
-from greffon.core.config import Shape
 from greffon.core.errors import UserError, setting
 from greffon.core.files import write_atomically
+from greffon.core.shape import Shape
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.positions import rotary_frequencies, stretched
 from greffon.runs.export_dir import open_directory

@@ -10,11 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import GATED, Graft, PretrainingObjective, Recipe, Shape, check_names, override
+from greffon.core.choices import PretrainingObjective
+from greffon.core.config import check_names, override
 from greffon.core.errors import UserError, out_of_range, setting
+from greffon.core.graft import Graft
 from greffon.core.json_results import JsonResult
 from greffon.core.presets import DEFAULTS, PRESETS
 from greffon.core.presets import preset as look_up
+from greffon.core.recipe import Recipe
+from greffon.core.shape import GATED, Shape
 from greffon.nn.task_heads import head_of
 from greffon.runs.run import Run
 

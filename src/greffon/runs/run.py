@@ -30,9 +30,10 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from greffon.core.config import Recipe, from_dict
+from greffon.core.config import from_dict
 from greffon.core.errors import UserError, setting
 from greffon.core.files import COPY, read_json, sha256, sweep, sync_directory, sync_file, write_atomically, write_json
+from greffon.core.recipe import Recipe
 from greffon.data.tokenizer import FILES as TOKENIZER_FILES
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model

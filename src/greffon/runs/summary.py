@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.core.json_results import JsonResult
 from greffon.core.locks import LOCK
+from greffon.core.recipe import Recipe
 from greffon.nn.task_heads import head_of
 from greffon.runs.params import params_of_run
 from greffon.runs.run import Run

@@ -7,7 +7,7 @@ towards the end. Each plan is a `Segment` of the schedule.
 import math
 from dataclasses import replace
 
-from greffon.core.config import EVALUATIONS, Training
+from greffon.core.training import EVALUATIONS, Training
 from greffon.training.schedule import Schedule, Segment
 
 PLANS = 40

@@ -8,8 +8,9 @@ import time
 from dataclasses import replace
 from itertools import islice
 
-from greffon.core.config import EVALUATIONS, Recipe
 from greffon.core.errors import UserError, setting
+from greffon.core.recipe import Recipe
+from greffon.core.training import EVALUATIONS
 from greffon.nn.build import make_model
 from greffon.runs.params import of_recipe
 from greffon.training.distributed.base import SINGLE_PROCESS, ProcessGroup

@@ -10,13 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import FREE, Data, Graft, Recipe, Shape, Task, Training, check_names, override
+from greffon.core.choices import Task
+from greffon.core.config import check_names, override
 from greffon.core.conflicts import FINETUNING_RULES, GRAFT_RULES, LABEL_RULES, Idle, Values, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
-from greffon.core.presets import PRESETS, Preset
+from greffon.core.graft import Graft
+from greffon.core.preset import Preset
+from greffon.core.presets import PRESETS
+from greffon.core.recipe import Data, Recipe
 from greffon.core.settings import Finetuning, Labels, Launch, Machine, part, takes
+from greffon.core.shape import FREE, Shape
+from greffon.core.training import Training
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.splits import Splits, load_splits
@@ -47,9 +53,8 @@ def finetune(
 ) -> Run:
     """Graft a head on a run's body, train it on labelled texts, and return the new Run.
 
-    `settings` are the fields of `Labels`, `Finetuning`, `Launch` and `Machine` in `greffon.core.settings`, and of
-    `Graft`, `Shape` (dropout and context) and `Training` in `greffon.core.config`, under the names of the command
-    line's options.
+    `settings` are the fields of `Labels`, `Finetuning`, `Launch`, `Machine`, `Graft`, `Shape` (dropout and context)
+    and `Training` in `greffon.core`, under the names of the command line's options.
     `freeze` trains the head alone; `gradual_unfreezing` unfreezes one more layer with each epoch, from the top;
     `adapt` first continues pretraining on the training texts.
     """

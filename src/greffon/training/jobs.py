@@ -7,9 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from greffon.core.config import Recipe, Training
 from greffon.core.errors import UserError, setting
+from greffon.core.recipe import Recipe
 from greffon.core.rng import generator
+from greffon.core.training import Training
 from greffon.data.batching import length_buckets
 from greffon.data.lsa import MOST_DOCUMENTS
 from greffon.data.parallel import Bitext, open_pairs, pair_buckets

@@ -16,8 +16,8 @@ from itertools import count
 import torch
 from torch import Tensor
 
-from greffon.core.config import Training
 from greffon.core.rng import derive
+from greffon.core.training import Training
 from greffon.nn.cross_entropy import HeadGradients, MicroBatch
 from greffon.nn.heads import MaskedHead, VocabularyHead
 from greffon.nn.model import Model

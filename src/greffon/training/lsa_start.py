@@ -9,7 +9,7 @@ import math
 import numpy as np
 import torch
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.core.rng import derive
 from greffon.data.lsa import MOST_DOCUMENTS, SCALE, lsa_embeddings
 from greffon.data.tokenizer import Tokenizer

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from greffon.core.config import Training
+from greffon.core.training import Training
 from greffon.nn.model import Model
 from greffon.nn.sharding import cut_like, gathered, whole
 from greffon.training.schedule import Schedule

@@ -10,24 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import (
-    BodyKind,
-    Contrast,
-    Masking,
-    PretrainingObjective,
-    Recipe,
-    Shape,
-    Training,
-    check_names,
-    override,
-)
+from greffon.core.choices import BodyKind, PretrainingObjective
+from greffon.core.config import check_names, override
 from greffon.core.conflicts import PRETRAINING_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.device import using
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.locks import sole_use
+from greffon.core.recipe import Contrast, Masking, Recipe
 from greffon.core.rng import generator
 from greffon.core.settings import Budget, Corpus, Launch, Machine, Pairs, Start, part, takes
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.data.corpora import find_files
 from greffon.data.sentence_pairs import Pair
 from greffon.data.spans import Views
@@ -79,7 +73,7 @@ def pretrain(
     """Pretrain a body on text files and return its Run.
 
     `settings` are the fields of `Start`, `Corpus`, `Pairs`, `Budget`, `Launch`, `Machine`, `Masking`, `Contrast`,
-    `Shape` and `Training` in `greffon.core.settings` and `greffon.core.config`, under the names of the options:
+    `Shape` and `Training` in `greffon.core`, under the names of the options:
     `pretrain(["texts/"], out="runs/body", steps=1000, layers=6, dropout=0.1)`.
 
     Give one of `steps`, `tokens` and `minutes` (10 minutes by default). `init_from` is a run whose weights,

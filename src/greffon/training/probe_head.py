@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.splits import load_splits
 from greffon.data.tokenizer import Tokenizer

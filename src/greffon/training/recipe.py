@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import FREE, Contrast, Data, Recipe, Shape, Training, override
+from greffon.core.config import override
 from greffon.core.errors import UserError, setting
-from greffon.core.presets import DEFAULTS, Preset
+from greffon.core.preset import Preset
+from greffon.core.presets import DEFAULTS
 from greffon.core.presets import preset as preset_of
+from greffon.core.recipe import Contrast, Data, Recipe
 from greffon.core.rng import generator
 from greffon.core.settings import Corpus, Pairs, Start
+from greffon.core.shape import FREE, Shape
+from greffon.core.training import Training
 from greffon.data.corpora import column_pairs, documents, find_files, line_pairs, reason_without_columns
 from greffon.objectives.seq2seq import PairBatch, Seq2Seq
 from greffon.runs.run import Run

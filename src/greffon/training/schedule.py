@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from greffon.core.config import Training, from_dict
+from greffon.core.config import from_dict
+from greffon.core.training import Training
 
 
 @dataclass(frozen=True)

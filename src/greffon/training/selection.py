@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from greffon.core.config import Recipe, Training
 from greffon.core.files import read_json, write_json
+from greffon.core.recipe import Recipe
+from greffon.core.training import Training
 from greffon.data.splits import fold_numbers, load_splits
 from greffon.inference.measures import measure_of
 from greffon.inference.tasks.classes import MIN_PROBABILITY

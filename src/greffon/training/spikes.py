@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from greffon.core.config import Training
+from greffon.core.training import Training
 
 MAX_SKIPPED_IN_A_ROW = 10
 """Skipped steps in a row that end a training: one bad batch is an accident, ten in a row are a divergence."""

@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 
-from greffon.core.config import Recipe, Training, from_dict
+from greffon.core.config import from_dict
 from greffon.core.console import say
 from greffon.core.errors import UserError, setting
 from greffon.core.locks import sole_use
 from greffon.core.machine import keep_memory
+from greffon.core.recipe import Recipe
+from greffon.core.training import Training
 from greffon.data.corpora import documents
 from greffon.data.parallel import training_pairs
 from greffon.data.tokenizer import Tokenizer

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from greffon.core.errors import UserError
 
 if TYPE_CHECKING:
-    from greffon.core.config import Task
+    from greffon.core.choices import Task
     from greffon.labelling.session import Session
     from greffon.runs.run import Run
 

@@ -17,9 +17,10 @@ from test_fit import check, recipe_of, run_of
 from test_like_transformers import MAKERS
 
 import greffon
-from greffon.core.config import Shape, read_value
+from greffon.core.config import read_value
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
+from greffon.core.shape import Shape
 from greffon.runs.huggingface.families import FAMILIES, MODEL_TYPES
 from greffon.runs.huggingface.fit import fitting_family
 

@@ -9,9 +9,12 @@ import torch
 import transformers
 
 import greffon
-from greffon.core.config import BodyKind, Contrast, Data, Graft, Masking, Objective, Recipe, Shape
+from greffon.core.choices import BodyKind, Objective
 from greffon.core.errors import UserError
+from greffon.core.graft import Graft
 from greffon.core.presets import PRESETS
+from greffon.core.recipe import Contrast, Data, Masking, Recipe
+from greffon.core.shape import Shape
 from greffon.data.tokenizer import Tokenizer
 from greffon.nn.build import make_model
 from greffon.runs.huggingface.fit import export_note

@@ -12,8 +12,8 @@ import torch
 import transformers
 
 import greffon
-from greffon.core.config import GenerationConfig
 from greffon.core.errors import UserError
+from greffon.core.recipe import GenerationConfig
 from greffon.inference.beam import Search, search_all
 from greffon.inference.sampling import GREEDY, generate_tokens
 from greffon.inference.vocabulary import vocabulary_of

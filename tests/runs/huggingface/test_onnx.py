@@ -12,9 +12,11 @@ import torch
 import transformers
 
 import greffon
-from greffon.core.config import BodyKind, Data, Graft, Masking, Recipe, Task
+from greffon.core.choices import BodyKind, Task
 from greffon.core.errors import UserError
+from greffon.core.graft import Graft
 from greffon.core.presets import PRESETS
+from greffon.core.recipe import Data, Masking, Recipe
 from greffon.core.rng import generator
 from greffon.data.tokenizer import Tokenizer
 from greffon.inference.classify import examples_of, outputs

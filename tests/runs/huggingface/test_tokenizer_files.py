@@ -8,9 +8,9 @@ import pytest
 import transformers
 
 import greffon
-from greffon.core.config import Data, Recipe
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
+from greffon.core.recipe import Data, Recipe
 from greffon.core.rng import generator
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.run import Run
@@ -88,7 +88,7 @@ def own_run(preset: str, path: Path, **shape: Any) -> Run:
     """A run of one of our presets, cut small, with a tokenizer of our own and fresh weights."""
     from dataclasses import replace
 
-    from greffon.core.config import Masking
+    from greffon.core.recipe import Masking
     from greffon.nn.build import make_model
 
     objective, body = PRESET_OF[preset]

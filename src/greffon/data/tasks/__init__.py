@@ -6,8 +6,9 @@ A task's `Form` knows files and labels; what is learned from them is in `objecti
 from dataclasses import replace
 from pathlib import Path
 
-from greffon.core.config import Data, Task
+from greffon.core.choices import Task
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.base import Form, columns_of
 from greffon.data.tasks.classes import Classes

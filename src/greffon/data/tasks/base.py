@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError, did_you_mean, setting
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.readers import SUFFIXES, first_row, suffix_of

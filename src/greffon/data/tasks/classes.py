@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from greffon.core.config import Data
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled, labelled, texts_of
 from greffon.data.lint import CLASSES, Finding, lint
 from greffon.data.tasks.base import Counts, Parts, columns_of, label_column, unknown_label

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled, string_cell
 from greffon.data.lint import Finding, lint, typos, unseen
 from greffon.data.readers import rows

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError, setting
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled, label_cell, string_cell
 from greffon.data.lint import CLASSES, Finding, lint, see
 from greffon.data.readers import rows

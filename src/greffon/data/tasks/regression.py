@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled, string_cell
 from greffon.data.lint import Finding, lint
 from greffon.data.readers import rows

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from greffon.core.config import Data
 from greffon.core.errors import UserError
+from greffon.core.recipe import Data
 from greffon.data.corpora import Labelled, string_cell, texts_of
 from greffon.data.lint import Finding, lint, see, typos, unseen
 from greffon.data.readers import lines, rows

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from greffon.core.config import Recipe
 from greffon.core.json_results import JsonResult
+from greffon.core.recipe import Recipe
 from greffon.core.rng import generator
 from greffon.data.corpora import Labelled
 from greffon.inference.metrics import Interval

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from greffon.core.config import Recipe
 from greffon.core.json_results import JsonResult
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.inference.calibration import ReliabilityBin, calibration_error, reliability
 from greffon.inference.metrics import confusion, macro_f1, wilson_interval

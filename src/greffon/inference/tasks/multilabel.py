@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from greffon.core.config import Recipe
 from greffon.core.json_results import JsonResult
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.multilabel import SEPARATOR, split_labels
 from greffon.inference.calibration import ReliabilityBin, calibration_error, reliability

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from greffon.core.config import Recipe
 from greffon.core.json_results import JsonResult
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.inference.metrics import Interval
 from greffon.inference.tasks.base import Found, Outputs, TaskScores, ratio_interval

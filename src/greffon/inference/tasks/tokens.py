@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from greffon.core.config import Recipe
 from greffon.core.json_results import JsonResult
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.tokens import Span, spans_of, spans_of_tags, spelling, tags_of_spans, words_of
 from greffon.inference.metrics import ClassScore, Interval

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.multilabel import split_labels
 from greffon.objectives.batch import IGNORE

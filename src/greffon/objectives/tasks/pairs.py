@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from greffon.core.config import LongTexts, Recipe
+from greffon.core.choices import LongTexts
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.tokenizer import Tokenizer
 from greffon.objectives.labelled_texts import Encoded, LabelledTexts

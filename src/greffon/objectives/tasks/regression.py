@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.objectives.batch import IGNORE
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from greffon.core.cancellation import raise_if_cancelled
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.tokens import OUTSIDE, spans_of, tags_of_spans, words_of
 from greffon.data.tokenizer import Tokenizer

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.runs.huggingface.companions import CARD
 from greffon.runs.params import of_recipe
 from greffon.runs.run import Run

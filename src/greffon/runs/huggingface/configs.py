@@ -4,9 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from greffon.core.config import Graft, Masking, Recipe, Shape, Task, from_dict
+from greffon.core.choices import Task
+from greffon.core.config import from_dict
 from greffon.core.errors import UserError
+from greffon.core.graft import Graft
 from greffon.core.presets import PRESETS
+from greffon.core.recipe import Masking, Recipe
+from greffon.core.shape import Shape
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import THRESHOLD
 from greffon.runs.huggingface.checkpoint import architecture_of

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from greffon.core.config import Activation, BodyKind, Recipe
+from greffon.core.choices import Activation, BodyKind
+from greffon.core.recipe import Recipe
 from greffon.data.tokenizer import Tokenizer
 
 Reader = Callable[[Mapping[str, Any], str], dict[str, Any]]

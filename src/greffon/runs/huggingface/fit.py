@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import Data, Recipe, Shape, Task
+from greffon.core.choices import Task
 from greffon.core.errors import UserError, setting
+from greffon.core.recipe import Data, Recipe
+from greffon.core.shape import Shape
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.folding import can_fold_embedding_scale, mean_folds_into_norm
 from greffon.runs.huggingface.configs import PROBLEMS

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from greffon.core.config import GenerationConfig
 from greffon.core.errors import UserError
 from greffon.core.files import read_json
+from greffon.core.recipe import GenerationConfig
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.run import Run
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from greffon.core.config import Data, Objective, Recipe
+from greffon.core.choices import Objective
 from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
+from greffon.core.recipe import Data, Recipe
 from greffon.nn.build import make_model
 from greffon.runs.create import room_for
 from greffon.runs.huggingface.checkpoint import left_over, locate, read_config, read_tensors

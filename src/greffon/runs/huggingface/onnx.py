@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically, write_json
+from greffon.core.recipe import Recipe
 from greffon.nn.model import Model
 from greffon.runs.export_dir import open_directory
 from greffon.runs.folding import fold_scale, fold_temperature

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from greffon.core.config import Shape
 from greffon.core.errors import UserError
+from greffon.core.shape import Shape
 
 _NAMES = {
     "factor": "rope_factor", "low_freq_factor": "rope_low_freq_factor", "high_freq_factor": "rope_high_freq_factor",

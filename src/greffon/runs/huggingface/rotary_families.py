@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from greffon.core.config import Recipe
 from greffon.core.errors import UserError
+from greffon.core.recipe import Recipe
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.huggingface.family import TOKENS, Family, class_graft, uses, write_decoder
 from greffon.runs.huggingface.rope import read_rope, stretching, table_of, write_rope

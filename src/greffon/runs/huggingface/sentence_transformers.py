@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
-from greffon.core.config import Embedding, Pool
+from greffon.core.choices import Pool
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, read_json_list, write_json
+from greffon.core.recipe import Embedding
 from greffon.runs.run import Run
 
 MODULES = "modules.json"

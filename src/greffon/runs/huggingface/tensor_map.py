@@ -11,8 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from greffon.core.config import Recipe
 from greffon.core.errors import UserError
+from greffon.core.recipe import Recipe
 
 Turn = Literal["none", "transposed", "flipped", "row"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from greffon.core.config import Recipe
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, write_atomically, write_json
+from greffon.core.recipe import Recipe
 from greffon.data.tokenizer import LARGEST, ROLES, Tokenizer
 from greffon.data.tokenizer_backends import HuggingFace
 from greffon.data.tokenizer_imported import Imported, Marian, SharedPieces, imported, imported_m2m100, imported_marian

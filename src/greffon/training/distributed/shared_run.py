@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from greffon.core.config import Recipe
+from greffon.core.recipe import Recipe
 from greffon.data.tokenizer import Tokenizer
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
