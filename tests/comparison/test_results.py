@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 from simulated import LABELS, baseline, simulated
 
+from greffon.comparison.arm_result import CurvePoint, ValidAccuracy
 from greffon.comparison.assemble import Context, EpochScore, GoldTexts, Outcomes, SeedOutcome, assemble
-from greffon.comparison.results import (
-    CurvePoint,
-    DataSummary,
-    Results,
-    Settings,
-    TimeToScratch,
-    ValidAccuracy,
-)
+from greffon.comparison.results import DataSummary, Results, Settings, TimeToScratch
 from greffon.core.errors import UserError
 from greffon.core.schema import describe
 from greffon.inference.metrics import ClassScore, paired_difference

@@ -5,8 +5,9 @@ import pytest
 import simulated as simulation
 from simulated import with_arm
 
+from greffon.comparison.arm_result import Accuracy, ValidAccuracy
 from greffon.comparison.phrases import p_value, points
-from greffon.comparison.results import Accuracy, Results, ValidAccuracy
+from greffon.comparison.results import Results
 from greffon.comparison.verdict import verdict
 
 simulated = partial(simulation.simulated, train_sizes=False)

@@ -31,7 +31,7 @@ from greffon.nn.build import make_model
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
 from greffon.training.optim import make_optimizers, state_tensors
-from greffon.training.trainer import TrainingState, _restore, environment
+from greffon.training.state import TrainingState, environment, restore
 
 HANG_SECONDS = 600.0  # of a machine that may be busy with other things
 LARGEST_MESSAGE = 4000
@@ -166,7 +166,7 @@ def targets(folder: Path) -> dict[str, Target]:
         with torch.no_grad():
             for p in model.parameters():
                 p.zero_()
-        assert _restore(Run.open(run.path), model, optimizers, lambda message: None).step >= 0
+        assert restore(Run.open(run.path), model, optimizers, lambda message: None).step >= 0
         same(model)
 
     def load_metrics() -> None:

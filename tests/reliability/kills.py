@@ -29,8 +29,8 @@ FORKS.set_forkserver_preload(["greffon.training.pretrain", "greffon.training.fin
 PLACES = {
     "save": ("greffon.runs.run", "Run.save_checkpoint"),
     "weights": ("greffon.runs.run", "Run.save_model"),
-    "evaluation": ("greffon.training.trainer", "_Trainer.evaluate"),
-    "tokenizer": ("greffon.training.trainer", "prepare_tokenizer"),
+    "evaluation": ("greffon.training.trainer", "Trainer.evaluate"),
+    "tokenizer": ("greffon.training.train", "prepare_tokenizer"),
 }
 TINY = [
     "--layers",
@@ -84,6 +84,7 @@ def drive(words: list[str], cache: str, said: str, counts: str, trap: Trap | Non
     sys.stdout = sys.stderr = open(said, "a", encoding="utf-8")  # noqa: SIM115, PTH123
     import torch
 
+    import greffon.training.train
     import greffon.training.trainer
     from greffon.cli import main
 

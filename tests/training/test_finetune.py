@@ -233,7 +233,7 @@ def test_fine_tuning_resumes_in_the_middle_of_a_later_epoch(body: Run, data: Pat
         yield Stop()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("greffon.training.trainer._stop_signals", stop_signals)
+        patch.setattr("greffon.training.train.stop_signals", stop_signals)
         with pytest.raises(KeyboardInterrupt):
             finetune(body, data, tmp_path / "cut", epochs=3, dropout=0.1)
     stopped = Run.open(tmp_path / "cut").load_checkpoint()[0]["step"]

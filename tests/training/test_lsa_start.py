@@ -16,7 +16,7 @@ from greffon.nn.build import make_model
 from greffon.objectives.corpus import training_documents
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
-from greffon.training import trainer
+from greffon.training import initial_model
 from greffon.training.lsa_start import QUIET, WORDS_SCALE, begin_with_lsa
 
 TINY = {
@@ -93,7 +93,7 @@ def test_resuming_does_not_analyse_the_text_again(run: Run, monkeypatch: pytest.
     def refuse(*given: object) -> None:
         raise AssertionError("the checkpoint has the weights")
 
-    monkeypatch.setattr(trainer, "begin_with_lsa", refuse)
+    monkeypatch.setattr(initial_model, "begin_with_lsa", refuse)
     assert greffon.resume(run, extra_steps=1, quiet=True).checkpoint_step == 3
 
 

@@ -184,7 +184,7 @@ def test_a_stopped_run_ends_bit_for_bit_as_if_it_had_not_been(
 
     out, data = folder / f"{task}-cut", whole.recipe.data
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("greffon.training.trainer._stop_signals", stop_signals)
+        patch.setattr("greffon.training.train.stop_signals", stop_signals)
         with pytest.raises(KeyboardInterrupt):
             greffon.finetune(tiny.causal, train=data.train[0], valid=data.valid[0], out=out, **SETTINGS)
     run = greffon.resume(out, quiet=True)

@@ -9,25 +9,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from greffon.comparison.arm_result import Accuracy, ArmKind, ArmResult, CurvePoint, Mistake, ValidAccuracy
 from greffon.comparison.baselines import Baseline
 from greffon.comparison.ensemble import Ensemble
 from greffon.comparison.names import SCRATCH, TFIDF, ensemble_name, frozen_name, is_scratch
 from greffon.comparison.results import (
-    Accuracy,
-    ArmKind,
-    ArmResult,
     BaselineResult,
-    CurvePoint,
     DataSummary,
     Difference,
     LabelSaving,
-    Mistake,
     Results,
     Settings,
     TimeToScratch,
     TrainSize,
     Tuning,
-    ValidAccuracy,
 )
 from greffon.comparison.verdict import verdict
 from greffon.inference.calibration import reliability

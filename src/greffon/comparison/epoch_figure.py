@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from greffon.comparison.arm_result import CurvePoint
 from greffon.comparison.names import shown
-from greffon.comparison.results import CurvePoint
 from greffon.plots.style import Name, Style, canvas, finish, inks, pad
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from greffon.comparison.task import Task, execute
 from greffon.comparison.workers import execute_all, shared_out
 from greffon.core.device import inherited
 from greffon.core.errors import UserError, setting
-from greffon.training.trainer import Interrupted
+from greffon.training.stop import Interrupted
 
 Executor = Callable[[Sequence[Task], int | None, Callable[[str], None]], None]
 

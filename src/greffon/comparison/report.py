@@ -4,13 +4,14 @@ from dataclasses import asdict
 
 import numpy as np
 
+from greffon.comparison.arm_result import ArmResult, Mistake
 from greffon.comparison.curve_report import curve_section, shown_figure
 from greffon.comparison.figures import accuracy_figure
 from greffon.comparison.html import Html, cards, confusion_table, forest, page, section, table, tag
 from greffon.comparison.names import MAJORITY, shown
 from greffon.comparison.phrases import outcome, p_value, percent, points, readable
 from greffon.comparison.reliability_figure import reliability_figure
-from greffon.comparison.results import ArmResult, Mistake, Results
+from greffon.comparison.results import Results
 from greffon.comparison.verdict import verdict_sentences
 
 _EXCERPT = 280

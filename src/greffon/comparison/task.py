@@ -24,7 +24,7 @@ from greffon.inference.classify import outputs
 from greffon.inference.measures import measure_of
 from greffon.runs.run import Run
 from greffon.training.selection import held_out
-from greffon.training.trainer import train
+from greffon.training.train import train
 
 PROBABILITIES = "probabilities.json"
 """File with what was said of the validation and test texts, for a class its probability; written last: the end."""

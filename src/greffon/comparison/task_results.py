@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from greffon.comparison.arm_result import CurvePoint
 from greffon.comparison.phrases import p_value
-from greffon.comparison.results import CurvePoint
 from greffon.core.json_results import to_json
 from greffon.inference.calibration import ReliabilityBin
 

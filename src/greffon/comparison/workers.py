@@ -15,7 +15,7 @@ import torch
 from greffon.comparison.task import Task, execute
 from greffon.core.errors import UserError, setting
 from greffon.core.machine import available_cores
-from greffon.training.trainer import Interrupted
+from greffon.training.stop import Interrupted
 
 
 class _Worker:

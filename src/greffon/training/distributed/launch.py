@@ -26,7 +26,8 @@ from greffon.runs.run import SCHEDULE, Run
 from greffon.training.distributed.base import SINGLE_PROCESS, PeerLostError, ProcessGroup
 from greffon.training.listeners import refuse_missing
 from greffon.training.schedule import Schedule, Segment
-from greffon.training.trainer import Interrupted, Stop, train
+from greffon.training.stop import Interrupted, Stop
+from greffon.training.train import train
 
 GRACE_SECONDS = 15.0
 """Time that the other processes have to end by themselves after one has failed."""

@@ -19,7 +19,7 @@ from greffon.core.machine import is_main_process
 from greffon.runs.run import Run
 from greffon.training.distributed.launch import process_group
 from greffon.training.listeners import TRACKERS
-from greffon.training.trainer import train
+from greffon.training.train import train
 
 
 def main(path: str, *flags: str) -> int:
