@@ -15,7 +15,8 @@ from greffon.data.splits import load_splits
 from greffon.objectives.corpus import held_out_documents
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
-from greffon.training.finetune import graft_recipe, labelled_data, prepare
+from greffon.training.adaptation import prepare
+from greffon.training.finetune import graft_recipe, labelled_data
 
 TINY = {
     "objective": "contrastive", "layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 32,

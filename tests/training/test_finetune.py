@@ -36,7 +36,8 @@ from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
 from greffon.nn.quantize import can_quantize_int8
 from greffon.runs.run import Run
-from greffon.training.finetune import ADAPTED, PROBE_LEARNING_RATE, check_body, graft_recipe
+from greffon.training.adaptation import ADAPTED
+from greffon.training.finetune import PROBE_LEARNING_RATE, check_body, graft_recipe
 from greffon.training.transfer import transfer
 
 TINY = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 64, "context": 32}

@@ -13,7 +13,8 @@ from greffon.core.recipe import Data, Recipe
 from greffon.data.splits import load_splits
 from greffon.runs.params import params_of_run
 from greffon.runs.run import Run
-from greffon.training.finetune import ADAPTED, graft_recipe, prepare
+from greffon.training.adaptation import ADAPTED, prepare
+from greffon.training.finetune import graft_recipe
 
 REPORTED_SETTINGS = (
     "optimizer",

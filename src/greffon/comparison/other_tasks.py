@@ -45,7 +45,8 @@ from greffon.inference.classify import outputs
 from greffon.inference.measures import measure_of
 from greffon.inference.tasks.base import Outputs
 from greffon.runs.run import Run
-from greffon.training.finetune import check, check_body, graft_recipe, labelled_data, prepare
+from greffon.training.adaptation import prepare
+from greffon.training.finetune import check, check_body, graft_recipe, labelled_data
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """A new head on a pretrained body: `greffon.finetune`."""
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +14,7 @@ from greffon.core.config import check_names, override
 from greffon.core.conflicts import FINETUNING_RULES, GRAFT_RULES, LABEL_RULES, Idle, Values, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting
-from greffon.core.files import write_atomically
 from greffon.core.graft import Graft
-from greffon.core.preset import Preset
 from greffon.core.presets import PRESETS
 from greffon.core.recipe import Data, Recipe
 from greffon.core.settings import Finetuning, Labels, Launch, Machine, part, takes
@@ -30,12 +27,10 @@ from greffon.data.tasks import FORMS, with_task
 from greffon.objectives.task_texts import ignored_settings, task_texts
 from greffon.runs.huggingface.fit import export_note, head_form
 from greffon.runs.run import Run
+from greffon.training.adaptation import prepare
 from greffon.training.distributed.launch import begin, launched
 from greffon.training.jobs import steps_of_epoch
 from greffon.training.selection import ONE_FOLD_FROM
-
-ADAPTED = "adapted"
-"""Where, inside the new run, the body adapted to the task's own text is kept."""
 
 EPOCHS = Finetuning().epochs
 MOST_EPOCHS = 10_000
@@ -317,49 +312,3 @@ def _pooling(base: Recipe) -> str | None:
     if base.contrast is not None:
         return "mean"
     return "cls" if base.body == "encoder" else None
-
-
-def prepare(source: Run, recipe: Recipe, out: Path, *, adapt: bool = False) -> Run:
-    """Make the run directory of a fine-tuning, with the tokenizer of its body.
-
-    The recipe comes last: where it stands, all that it relies on is there.
-    """
-    if adapt and source.recipe.objective == "body":
-        raise UserError(f"{source.path} has no head to go on pretraining with; leave out {setting('adapt')}")
-    inner = out / ADAPTED
-    try:
-        (inner if adapt else out).mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UserError(f"cannot write the run {out}: {problem.strerror}; choose another {setting('out')}") from None
-    source.tokenizer.save(out)
-    if not adapt:
-        return Run.create(out, recipe)
-    found = PRESETS[recipe.preset]()
-    # Only what the classifier will learn from: texts that choose or judge are not to be seen before.
-    learned = [text for example in load_splits(recipe.data).train for text in (example.text, example.second or "")]
-    texts = [{"text": text} for text in learned if text.strip()]
-    file = inner.resolve() / "texts.jsonl"
-    write_atomically(file, "".join(json.dumps(text) + "\n" for text in texts).encode())
-    source.tokenizer.save(inner)
-    contrasts = source.recipe.contrast is not None
-    training = _contrastive_adaptation(found) if contrasts else found.adaptation
-    Run.create(inner, adaptation_recipe(source, recipe, training, file))
-    return Run.create(out, replace(recipe, origin=str(inner.resolve())))
-
-
-def _contrastive_adaptation(found: Preset) -> Training:
-    """Adapt as long as for other objectives, with the batches and rates that contrast needs."""
-    usual = found.adaptation
-    return replace(found.contrastive, steps=usual.steps, patience=usual.patience, warmup_steps=usual.warmup_steps)
-
-
-def adaptation_recipe(source: Run, recipe: Recipe, training: Training, texts: Path) -> Recipe:
-    """Describe how a body goes on pretraining on the texts, without the labels, of a task."""
-    return replace(
-        source.recipe,
-        training=replace(training, seed=recipe.training.seed),
-        data=Data(train=(str(texts),)),
-        origin=str(source.path.resolve()),
-        imported="",
-        cost={},
-    )
