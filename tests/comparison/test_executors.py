@@ -18,7 +18,7 @@ from greffon.comparison import executors, task, workers
 from greffon.comparison.fit import FIT
 from greffon.comparison.task import Task
 from greffon.core.device import DEVICE, inherited, using
-from greffon.core.errors import UserError
+from greffon.core.errors import UserError, on_command_line
 from greffon.core.settings import Machine
 
 TINY = {"layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 16, "batch_size": 4}
@@ -118,7 +118,7 @@ def test_a_task_whose_workers_are_all_killed_is_told(tmp_path: Path, monkeypatch
         pytest.raises(UserError, match="lost with each worker that took it"),
     ):
         executors.on_dask(tasks, 64, told.append)
-    assert told == [
+    assert list(map(on_command_line, told)) == [
         "1 at a time: this machine gives greffon 1 core, fewer than --jobs 64",
         "2 tasks on 1 Dask workers",
     ]

@@ -87,7 +87,7 @@ def test_a_regression_of_pairs_reads_their_labels_as_scores(tmp_path: Path) -> N
     assert [pair.score for pair in read_examples(file, plain)] == [None, None]
     assert [pair.score for pair in read_examples(file, scored)] == [3.5, 1.0]
     (told,) = (f for f in FORMS["pairs"].lint({"train": read_examples(file, plain)}) if f.code == "number-labels")
-    assert "--task regression reads them as scores" in told.message
+    assert "the task regression reads them as scores" in told.message
     few = [Labelled("a", str(i % 2), i, "b") for i in range(9)]
     assert "number-labels" not in {finding.code for finding in FORMS["pairs"].lint({"train": few})}
     single = write(tmp_path, "b.csv", "text,text_a,text_b,label\nx,one,two,3.5\n")

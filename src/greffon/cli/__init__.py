@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from greffon.core.console import for_command_line, show_warning
 from greffon.core.errors import ToldError, UserError, did_you_mean
 from greffon.core.machine import is_main_process, launched_by_torchrun, reports_errors
 
@@ -47,9 +48,10 @@ def main(words: Sequence[str] | None = None) -> None:
     sys.exit(run(sys.argv[1:] if words is None else words))
 
 
+@for_command_line()
 def run(words: Sequence[str]) -> int:
     """Run one command and return its exit code."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
     try:
         if not words or words[0] in ("-h", "--help"):
             say_out(_help())
@@ -103,11 +105,6 @@ def say_out(text: str) -> None:
     """Print a result on stdout; of several processes, one does."""
     if is_main_process():
         print(text)  # noqa: T201
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    if is_main_process():
-        print(f"warning: {message}", file=sys.stderr)  # noqa: T201
 
 
 def _help() -> str:

@@ -205,7 +205,7 @@ def _caveats(results: Results) -> list[str]:
         counts = ", ".join(f"{name} {percent(share)}" for name, share in less.items())
         said.append(
             f"TF-IDF reads the whole test texts, and these arms only so much of their tokens: {counts} "
-            "(`--long-texts windows` reads all)."
+            "(long texts read in windows are read whole)."
         )
     known = {name: count for name, count in results.data.pretraining_overlap.items() if count}
     if known:

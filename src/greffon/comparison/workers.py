@@ -108,7 +108,8 @@ def shared_out(tasks: Sequence[Task], jobs: int | None, tell: Callable[[str], No
     count = max(1, min(jobs or cores, len(tasks)))
     if tell and count > cores:
         tell(
-            f"{cores} at a time: this machine gives greffon {cores} core{'s' * (cores != 1)}, fewer than --jobs {jobs}"
+            f"{cores} at a time: this machine gives greffon {cores} core{'s' * (cores != 1)}, fewer than "
+            f"{setting('jobs', jobs)}"
         )
         count = cores
     return count, max(1, min(cores // count, torch.get_num_threads()))

@@ -1,4 +1,4 @@
-"""The one exception that a person is meant to read.
+"""The one exception that a person is meant to read, and settings in what it says.
 
 `UserError` is for what the user can mend: a missing file, a broken row, an impossible setting.
 Its message is one sentence: what is wrong, where, and what to do. The command line prints it and
@@ -22,7 +22,7 @@ _WRITTEN = {"True": "true", "False": "false"}
 
 
 def setting(name: str, value: object = None) -> str:
-    """Name a setting inside the message of a `UserError`, as the reader wrote it.
+    """Name a setting inside the message of a `UserError`, a `SettingWarning` or `say`, as the reader wrote it.
 
     >>> mistake = UserError(f"{setting('batch_size')} is 0; choose 1 or more")
     >>> print(mistake)
@@ -42,6 +42,21 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def in_python(message: str) -> str:
+    """Write a message for Python, where `setting` becomes the name of a keyword argument."""
+    return _SETTING.sub(lambda found: found[1] if found[2] is None else f"{found[1]}={found[2]}", message)
+
+
+def on_command_line(message: str) -> str:
+    """Write a message for the command line, where `setting` becomes an option, with its value after a space."""
+    return _SETTING.sub(
+        lambda found: (
+            option(found[1]) if found[2] is None else f"{option(found[1])} {_WRITTEN.get(found[2], found[2])}"
+        ),
+        message,
+    )
+
+
 class UserError(Exception):
     """A mistake in the user's input or data, told in one sentence, on one line whatever it quotes.
 
@@ -53,17 +68,24 @@ class UserError(Exception):
         super().__init__(" ".join(message.splitlines()))
 
     def __str__(self) -> str:
-        """Return the message for Python, where `setting` becomes the name of a keyword argument."""
-        return _SETTING.sub(lambda found: found[1] if found[2] is None else f"{found[1]}={found[2]}", self.args[0])
+        """Return the message for Python."""
+        return in_python(self.args[0])
 
     def on_command_line(self) -> str:
-        """Return the message for the command line, where `setting` becomes an option, with its value after a space."""
-        return _SETTING.sub(
-            lambda found: (
-                option(found[1]) if found[2] is None else f"{option(found[1])} {_WRITTEN.get(found[2], found[2])}"
-            ),
-            self.args[0],
-        )
+        """Return the message for the command line."""
+        return on_command_line(self.args[0])
+
+
+class SettingWarning(UserWarning):
+    """A warning whose message names a setting.
+
+    >>> print(SettingWarning(f"few texts; give {setting('valid')}"))
+    few texts; give valid
+    """
+
+    def __str__(self) -> str:
+        """Return the message for Python."""
+        return in_python(self.args[0])
 
 
 def out_of_range(name: str, value: object, advice: str) -> UserError:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from greffon.core.errors import UserError, setting
+from greffon.core.errors import SettingWarning, UserError, setting
 from greffon.core.recipe import Data
 from greffon.core.rng import generator
 from greffon.data.batching import held_out
@@ -142,8 +142,10 @@ def encode_pairs(
         )
     if cut:
         warnings.warn(
-            f"{what}: {cut:,} of {len(source):,} are longer than the context of {context} tokens and were cut; "
-            "a larger --context keeps them whole",
+            SettingWarning(
+                f"{what}: {cut:,} of {len(source):,} are longer than the context of {context} tokens and were cut; "
+                f"a larger {setting('context')} keeps them whole"
+            ),
             stacklevel=2,
         )
     return Bitext(source, target, seen.hexdigest())

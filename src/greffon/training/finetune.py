@@ -133,7 +133,7 @@ def labelled_data(
 
 def guessed(data: Data) -> str:
     """Say which task the training file was taken for."""
-    return f"task: {data.task}, as {Path(data.train[0]).name} reads (--task names another)"
+    return f"task: {data.task}, as {Path(data.train[0]).name} reads ({setting('task')} names another)"
 
 
 def check(splits: Splits, source: Run, recipe: Recipe) -> list[Finding]:

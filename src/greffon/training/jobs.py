@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from greffon.core.errors import UserError, setting
+from greffon.core.errors import SettingWarning, UserError, setting
 from greffon.core.recipe import Recipe
 from greffon.core.rng import generator
 from greffon.core.training import Training
@@ -116,8 +116,10 @@ def _check_views(corpus: Corpus[Views], recipe: Recipe, tokenizer: Tokenizer) ->
     held = sum(not row.copies for row in corpus.valid)
     if held < FEW_HELD_OUT and not recipe.origin:
         warnings.warn(
-            f"only {held} pair{'s' * (held != 1)} of different spans held out: how many of them are found says "
-            "little; hold out more text with --valid",
+            SettingWarning(
+                f"only {held} pair{'s' * (held != 1)} of different spans held out: how many of them are found says "
+                f"little; hold out more text with {setting('valid')}"
+            ),
             stacklevel=2,
         )
 
@@ -136,8 +138,10 @@ def _check_pairs(corpus: Corpus[tuple[Pair, ...]], recipe: Recipe) -> None:
     held = sum(pair.follows is not None for row in corpus.valid for pair in row)
     if held < FEW_HELD_OUT:
         warnings.warn(
-            f"only {held} pair{'s' * (held != 1)} of sentences held out: how many of them are judged right says "
-            "little; hold out more text with --valid",
+            SettingWarning(
+                f"only {held} pair{'s' * (held != 1)} of sentences held out: how many of them are judged right says "
+                f"little; hold out more text with {setting('valid')}"
+            ),
             stacklevel=2,
         )
     if share < FEW_PAIRS:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from greffon.core.errors import UserError, setting
+from greffon.core.errors import SettingWarning, UserError, setting
 from greffon.runs.run import Run
 
 TRACKERS = {"tensorboard": "tensorboardX", "mlflow": "mlflow"}
@@ -52,7 +52,7 @@ class Listeners:
             try:
                 tracker.record(entry)
             except Exception as error:  # of any kind: a disk, a server, the library itself
-                warnings.warn(f"--{name}: {_first_line(error)}; training goes on without it", stacklevel=2)
+                _warn(name, error, "training goes on without it")
                 del self.trackers[name]
 
     def close(self, finished: bool) -> None:
@@ -61,7 +61,11 @@ class Listeners:
             try:
                 tracker.close(finished)
             except Exception as error:
-                warnings.warn(f"--{name}: {_first_line(error)}; its last metrics may be missing there", stacklevel=2)
+                _warn(name, error, "its last metrics may be missing there")
+
+
+def _warn(name: str, error: Exception, then: str) -> None:
+    warnings.warn(SettingWarning(f"{setting(name)}: {_first_line(error)}; {then}"), stacklevel=3)
 
 
 @contextmanager

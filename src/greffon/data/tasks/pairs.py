@@ -99,7 +99,7 @@ def _numbers(parts: Parts) -> Iterator[Finding]:
     except ValueError:
         return
     if len(values) > MOST_GRADES or not all(value.is_integer() for value in values):
-        message = "The labels of the pairs are numbers, read as classes: --task regression reads them as scores."
+        message = "The labels of the pairs are numbers, read as classes; the task regression reads them as scores."
         yield Finding("warning", "number-labels", message)
 
 

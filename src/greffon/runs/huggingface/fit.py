@@ -127,7 +127,7 @@ def export_note(recipe: Recipe) -> str:
     if reads_apart(recipe):
         return (
             "This model cannot be exported: it reads the two texts of a pair each on its own, as no exported model "
-            "does; --pair-reading cross reads them as one."
+            f"does; {setting('pair_reading', 'cross')} reads them as one."
         )
     family = fitting_family(recipe)
     problems = misfits(family, recipe)

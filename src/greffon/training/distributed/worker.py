@@ -13,7 +13,7 @@ import warnings
 if __name__ == "__main__":  # before training starts there is nothing to save
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
 
-from greffon.core.console import say
+from greffon.core.console import for_command_line, say, show_warning
 from greffon.core.errors import ToldError, UserError
 from greffon.core.machine import is_main_process
 from greffon.runs.run import Run
@@ -22,9 +22,10 @@ from greffon.training.listeners import TRACKERS
 from greffon.training.train import train
 
 
+@for_command_line()
 def main(path: str, *flags: str) -> int:
     """Train the run as one of several processes."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
     threading.Thread(target=_stop_with, args=(int(os.environ["GREFFON_PARENT"]),), daemon=True).start()
     try:
         group = process_group(1, "--fsdp" in flags)
@@ -39,11 +40,6 @@ def main(path: str, *flags: str) -> int:
             say(f"greffon: {mistake.on_command_line()}")
         return 1
     return 0
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    if is_main_process():
-        say(f"warning: {message}")
 
 
 def _stop_with(parent: int) -> None:
