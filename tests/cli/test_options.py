@@ -15,6 +15,7 @@ from greffon.cli import COMMANDS, run
 from greffon.cli.draw import FIGURES
 from greffon.cli.options import ShapeOptions, field_help
 from greffon.cli.parsing import arguments, given, parse
+from greffon.core.answering import Answering, Decoding, EvaluationFiles, Sampling
 from greffon.core.errors import UserError
 from greffon.core.graft import Graft
 from greffon.core.own_presets import compact, small
@@ -199,7 +200,24 @@ def test_the_help_tells_the_defaults_of_both_kinds_of_bodies() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [Shape, Training, Graft, Masking, Start, Corpus, Pairs, Budget, Labels, Finetuning, Launch]
+    "kind",
+    [
+        Shape,
+        Training,
+        Graft,
+        Masking,
+        Start,
+        Corpus,
+        Pairs,
+        Budget,
+        Labels,
+        Finetuning,
+        Launch,
+        Sampling,
+        Decoding,
+        Answering,
+        EvaluationFiles,
+    ],
 )
 def test_each_docstring_stands_alone(kind: type) -> None:
     told = field_help(kind)
@@ -240,6 +258,10 @@ def test_a_synonym_as_a_keyword_gets_our_name(tmp_path: Path) -> None:
         (lambda **given: greffon.estimate(["a.txt"], **given), "n_layer", "layers"),
         (lambda **given: greffon.finetune("run", train="a.csv", out=tmp_path / "r", **given), "num_epochs", "epochs"),
         (lambda **given: greffon.params(preset="lab", **given), "d_model", "hidden_size"),
+        (lambda **given: greffon.generate("run", "Le", **given), "max_length", "max_new_tokens"),
+        (lambda **given: greffon.translate("run", "Two dogs", **given), "num_beams", "beam_size"),
+        (lambda **given: greffon.evaluate("run", "a.csv", **given), "text_column_name", "text_column"),
+        (lambda **given: greffon.classify("run", "good", **given), "threshold", "min_probability"),
     ):
         with pytest.raises(UserError, match=f"^unknown setting '{name}': it is '{ours}' here$"):
             call(**{name: 1})

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from greffon.core.answering import Search
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
 from greffon.core.shape import Shape
-from greffon.inference.beam import Hypothesis, Search, _batches, search_all, search_batch
+from greffon.inference.beam import Hypothesis, _batches, search_all, search_batch
 from greffon.inference.vocabulary import Vocabulary
 from greffon.nn.attention import Attention, watching
 from greffon.nn.encoder_decoder import EncoderDecoder

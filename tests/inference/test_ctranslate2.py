@@ -12,6 +12,7 @@ import torch
 
 import greffon
 from greffon.cli import run as command
+from greffon.core.answering import Search
 from greffon.core.errors import UserError
 from greffon.core.files import cache_folder
 from greffon.core.own_presets import base, small
@@ -19,7 +20,7 @@ from greffon.core.recipe import Data, GenerationConfig, Recipe
 from greffon.core.rng import generator
 from greffon.core.shape import Shape
 from greffon.data.tokenizer import Tokenizer
-from greffon.inference.beam import Search, search_all
+from greffon.inference.beam import search_all
 from greffon.inference.ctranslate2 import search_ctranslate2
 from greffon.inference.vocabulary import vocabulary_of
 from greffon.nn.build import make_model

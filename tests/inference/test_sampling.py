@@ -5,10 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from greffon.core.answering import Sampling
 from greffon.core.errors import UserError
 from greffon.core.shape import Shape
 from greffon.inference import sampling
-from greffon.inference.sampling import COLD, GREEDY, Reader, Sampling, candidates, draw, generate_tokens
+from greffon.inference.sampling import COLD, GREEDY, Reader, candidates, draw, generate_tokens
 from greffon.inference.vocabulary import Vocabulary
 from greffon.nn import quantize
 from greffon.nn.body import Decoder

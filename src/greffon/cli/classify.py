@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Columns, Flag, MachineOptions, OptionalFile, Real, Run, TaskName, Texts
-from greffon.cli.parsing import parse, use_machine
+from greffon.cli.options import AnswerOptions, Column, Columns, Flag, MachineOptions, OptionalFile, Run, Texts
+from greffon.cli.parsing import given, parse, use_machine
 from greffon.cli.texts import asked_texts, check_column
 
 
@@ -22,21 +22,16 @@ class Args:
     that marks spans also .conll."""
     pair: Columns = ()
     """Two texts, for a run that labels pairs."""
-    task: TaskName = None
-    """Task of the texts, which must be the run's."""
     out: OptionalFile = None
     """File to write (.csv, .tsv, .jsonl or, for spans, .conll): the table of --file, or the texts, with a column
     `prediction`, in .conll with one more column of tags."""
-    min_probability: Real = 0.0
-    """Give no label, or no span, of a lower probability."""
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
     pair_columns: Columns = ()
     """Columns with the two texts of a pair (default: those that the run was trained with)."""
-    int8: Flag = False
-    """Compute with 8-bit integers: faster, but slightly less exact; `evaluate` has the same option to measure it."""
     json: Flag = False
     """Print one JSON object per line."""
+    asked: AnswerOptions = field(default_factory=AnswerOptions)  # type: ignore[valid-type]
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
@@ -47,6 +42,7 @@ def main(words: Sequence[str]) -> None:
 
     check_column(args)
 
+    from greffon.core.answering import Answering
     from greffon.core.errors import UserError
     from greffon.core.json_results import json_text
     from greffon.inference.classify import answers, check_task, examples_of, grafted, read_inputs
@@ -57,7 +53,8 @@ def main(words: Sequence[str]) -> None:
     from_file, from_pair = args.file is not None, bool(args.pair)
     texts = [] if from_file or from_pair else asked_texts(args.texts, args.file, lambda file: [], "classify")
     run = grafted(args.run)
-    check_task(run, args.task)
+    asked = Answering(**given(args.asked))
+    check_task(run, asked.task)
     table = None if args.out is None else Predictions.open(args.out, args.file, run.recipe.answer)
     if args.file is not None and from_file:
         columns = {"text_column": args.text_column, "pair_columns": args.pair_columns or None}
@@ -70,7 +67,7 @@ def main(words: Sequence[str]) -> None:
         examples = examples_of(run, [(args.pair[0], args.pair[1])])
     else:
         examples = examples_of(run, texts)
-    found = answers(run, examples, min_probability=args.min_probability, int8=args.int8)
+    found = answers(run, examples, asked)
     for answer in found if table is None else ():
         say_out(json_text(answer) if args.json else answer.line())
     if table is not None:

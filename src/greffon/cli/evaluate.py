@@ -6,21 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greffon.cli import say_out
-from greffon.cli.options import (
-    Column,
-    Columns,
-    Count,
-    Flag,
-    MachineOptions,
-    OptionalFile,
-    PossibleFile,
-    Real,
-    Run,
-    TaskName,
-    Word,
-)
+from greffon.cli.options import DecodingOptions, EvaluationFileOptions, Flag, MachineOptions, PossibleFile, Run
 from greffon.cli.parsing import given, parse, use_machine
-from greffon.core.choices import Backend
 
 if TYPE_CHECKING:
     from greffon.inference.evaluate import Scores
@@ -34,38 +21,10 @@ class Args:
     """Run directory."""
     file: PossibleFile = None
     """Test file; for a translator, a table of pairs, unless --source and --target are given."""
-    source: OptionalFile = None
-    """File of source sentences, one per line; needs --target (translator)."""
-    target: OptionalFile = None
-    """File of the reference translations of --source, line by line (translator)."""
-    text_column: Column = "text"
-    """Column with the text, in files that have columns."""
-    label_column: Word = None
-    """Column with the label (fine-tuned run; default: that of the task, as for finetune)."""
-    task: TaskName = None
-    """Task of the files, which must be the run's (fine-tuned run)."""
-    pair_columns: Columns = ()
-    """Columns with the two texts of a pair (fine-tuned run; default: those that it was trained with)."""
-    label_separator: Word = None
-    """What stands between the labels of a text (fine-tuned run; default: what it was trained with)."""
-    source_column: Column = "source"
-    """Column with the source sentence (translator)."""
-    target_column: Column = "target"
-    """Column with the reference translation (translator)."""
-    beam_size: Count = 4
-    """Number of beams in beam search; 1 is greedy search (translator)."""
-    length_penalty: Real = 1.0
-    """Exponent of the length by which scores are divided; larger values favour longer translations (translator)."""
-    backend: Backend = "torch"
-    """Inference engine: torch, or ctranslate2, which is faster (translator)."""
-    int8: Flag = False
-    """Compute with 8-bit integers: faster, but slightly less exact (classifier, translator)."""
-    source_lang: str = ""
-    """Language of the sources, for a translator of many: fr_XX (mBART), fr (M2M100), fra_Latn (NLLB)."""
-    target_lang: str = ""
-    """Language to translate into, for a translator of many."""
     json: Flag = False
     """Print JSON."""
+    files: EvaluationFileOptions = field(default_factory=EvaluationFileOptions)  # type: ignore[valid-type]
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)  # type: ignore[valid-type]
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 

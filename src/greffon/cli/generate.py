@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from greffon.cli import say_out
-from greffon.cli.options import Count, Flag, MachineOptions, Prompt, Real, Run
+from greffon.cli.options import Flag, MachineOptions, Prompt, Run, SamplingOptions
 from greffon.cli.parsing import given, parse, use_machine
 
 
@@ -16,18 +16,9 @@ class Args:
     """Causal run."""
     prompt: Prompt
     """Beginning of the text."""
-    max_new_tokens: Count = 40
-    """Maximum number of tokens to generate."""
-    temperature: Real = 0.8
-    """Sampling temperature; 0 always takes the most likely token."""
-    top_k: Count = 0
-    """Sample from the K most likely tokens only; 0 disables the limit."""
-    top_p: Real = 0.95
-    """Sample from the most likely tokens whose probabilities add up to P (nucleus sampling); 1 disables the limit."""
-    seed: Count = 0
-    """Random seed."""
     json: Flag = False
     """Print JSON."""
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)  # type: ignore[valid-type]
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
+from greffon.core.answering import Answering, Decoding, EvaluationFiles, Sampling
 from greffon.core.choices import Task
 from greffon.core.graft import Graft
 from greffon.core.own_presets import compact, small
@@ -30,8 +31,11 @@ _METAVARS = {int: "N", float: "NUMBER", bool: "true|false", str: "NAME", Path: "
 
 def field_help(kind: type) -> dict[str, str]:
     """Read the docstrings that stand under the fields of a dataclass."""
+    inherited: dict[str, str] = {}
+    for parent in kind.__bases__:
+        inherited |= field_help(parent) if dataclasses.is_dataclass(parent) else {}
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
-    return {
+    return inherited | {
         field.target.id: " ".join(ast.literal_eval(below.value).split())
         for field, below in itertools.pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr)
@@ -66,11 +70,12 @@ def options(
         hint = without_none(hints[f.name])
         one = get_args(hint)[0] if get_origin(hint) is tuple else hint
         metavar = f.metadata.get("metavar") or _METAVARS.get(one) or "|".join(get_args(one))
-        if kind not in BY_PRESET and f.default not in (None, ()):
+        if kind not in BY_PRESET and f.default not in (None, (), ""):
             about += f" (default: {' '.join(f.default) if isinstance(f.default, tuple) else f.default})"
         if presets and f.name != "seed":
             about += _preset_defaults(f.name, presets)
-        shown = tyro.conf.arg(metavar=metavar + "…" * (one is not hint), help=about, help_behavior_hint="")
+        several = one is not hint and " " not in metavar
+        shown = tyro.conf.arg(metavar=metavar + "…" * several, help=about, help_behavior_hint="")
         made.append((f.name, Annotated[hint | None, shown], None))
     inside = {"__doc__": (kind.__doc__ or "") + _BY_PRESET * (kind in BY_PRESET), "refused": refused}
     return dataclasses.make_dataclass(f"{kind.__name__}Options", made, frozen=True, namespace=inside)
@@ -147,6 +152,10 @@ FinetuningOptions = options(Finetuning)
 GraftOptions = options(Graft, presets=_GRAFT)
 GraftShapeOptions = options(Shape, refused=_FIXED, presets=_GRAFT_SHAPE)
 GraftTrainingOptions = options(Training, refused=_PRETRAINING, presets=_FINETUNING)
+SamplingOptions = options(Sampling)
+DecodingOptions = options(Decoding)
+AnswerOptions = options(Answering)
+EvaluationFileOptions = options(EvaluationFiles)
 ComparisonGraftOptions = options(Graft, refused=_NO_FREEZING, presets=_GRAFT)
 ComparisonTrainingOptions = options(Training, refused=_NO_COMPARISON, presets=_FINETUNING)
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, Flag, MachineOptions, OptionalFile, Real, Run, Texts
+from greffon.cli.options import Column, Count, DecodingOptions, Flag, MachineOptions, OptionalFile, Run, Texts
 from greffon.cli.parsing import given, parse, use_machine
 from greffon.cli.texts import asked_texts, check_column
-from greffon.core.choices import Backend
 
 
 @dataclass(frozen=True)
@@ -23,22 +22,11 @@ class Args:
     """File of sentences: .txt (one per line; empty lines are kept), .csv, .tsv, .jsonl or .parquet."""
     text_column: Column = "source"
     """Column with the sentences, in files that have columns."""
-    beam_size: Count = 4
-    """Number of beams in beam search; 1 is greedy search."""
-    length_penalty: Real = 1.0
-    """Exponent of the length by which scores are divided; larger values favour longer translations."""
     n_best: Count = 1
     """Number of translations per sentence, at most the beam size; if above 1, each is printed after its score."""
-    backend: Backend = "torch"
-    """Inference engine: torch, or ctranslate2, which is faster; the run is converted for it once."""
-    int8: Flag = False
-    """Compute with 8-bit integers: faster for many sentences or a large model, but slightly less exact."""
-    source_lang: str = ""
-    """Language of the sources, for a translator of many: fr_XX (mBART), fr (M2M100), fra_Latn (NLLB)."""
-    target_lang: str = ""
-    """Language to translate into, for a translator of many."""
     json: Flag = False
     """Print one JSON object per line."""
+    decoding: DecodingOptions = field(default_factory=DecodingOptions)  # type: ignore[valid-type]
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 

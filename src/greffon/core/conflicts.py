@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
+from greffon.core.config import unknown_setting
 from greffon.core.errors import UserError, setting
 from greffon.core.graft import Graft
 from greffon.core.shape import Shape
@@ -70,13 +71,19 @@ def refuse_idle(rules: Iterable[Idle], given: Values, values: Values | None = No
 
 
 def refuses(*rules: Idle) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Check the arguments of a function by rules: only those count as given that the caller wrote."""
+    """Check the arguments of a function by rules: only those count as given that the caller wrote.
+
+    Where the function `takes` settings, a name that is none of them is refused with the nearest one.
+    """
 
     def check(verb: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(verb)
+        signature, settings = inspect.signature(verb), hasattr(verb, "__signature__")
 
         @functools.wraps(verb)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs if settings else ():
+                if name not in signature.parameters:
+                    raise UserError(unknown_setting(name, list(signature.parameters)))
             bound = signature.bind(*args, **kwargs)
             given = dict(bound.arguments)
             bound.apply_defaults()

@@ -97,6 +97,8 @@ _TRANSFORMERS = {  # TrainingArguments, the model configurations, and `generate`
     "do_lower_case": "lowercase",
     "do_lowercase": "lowercase",
     "max_tokens": "max_new_tokens batch_tokens",
+    "text_column_name": "text_column",
+    "label_column_name": "label_column",
 }
 _NANOGPT = {
     "n_layer": "layers",
@@ -157,6 +159,7 @@ _SCIKIT_LEARN = {
     "alpha": "weight_decay",
     "n_neighbors": "top_k",
     "n_classes": "classes",
+    "threshold": "min_probability",
     "max_features": "vocab_size",
 }
 _OURS_ONCE = {

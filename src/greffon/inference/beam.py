@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from greffon.core.answering import Search
 from greffon.core.cancellation import raise_if_cancelled
-from greffon.core.errors import out_of_range
 from greffon.inference.vocabulary import Vocabulary
 from greffon.nn.encoder_decoder import EncoderDecoder
 from greffon.nn.heads import VocabularyHead
@@ -22,20 +22,6 @@ from greffon.objectives.seq2seq import padded_sources
 
 BATCH_TOKENS = 4096
 """Maximum of padded source tokens × beams in a batch: enough to keep the cores busy."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """Number of beams, and the exponent of the length that divides a hypothesis' log-probability."""
-
-    beam_size: int = 4
-    length_penalty: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.beam_size <= 1000:
-            raise out_of_range("beam_size", self.beam_size, "choose 1 (greedy) or more, up to 1000")
-        if not 0 <= self.length_penalty <= 10:
-            raise out_of_range("length_penalty", self.length_penalty, "choose 0 (none) or more, up to 10")
 
 
 @dataclass(frozen=True)

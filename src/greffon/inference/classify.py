@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from greffon.core.answering import Answering
 from greffon.core.choices import Task
-from greffon.core.config import override
-from greffon.core.errors import UserError, out_of_range, setting
+from greffon.core.config import check_names, override
+from greffon.core.errors import UserError, setting
 from greffon.core.recipe import Data, Recipe
+from greffon.core.settings import takes
 from greffon.data.corpora import Labelled
 from greffon.data.tasks import FORMS
 from greffon.inference.loading import load
@@ -25,25 +28,25 @@ Said = Classification | PairClassification | Labelling | Rating | PairRating | M
 """What a run says of a text, or of a pair of texts."""
 
 
+@takes(Answering)
 def classify(
     run: str | Path | Run,
     texts: str | Sequence[str] | Sequence[tuple[str, str]],
-    *,
-    task: Task | None = None,
-    min_probability: float = 0.0,
-    int8: bool = False,
+    **settings: Any,
 ) -> list[Said]:
     """Label texts with a fine-tuned run: `classify("runs/reviews", "Un beau livre.")[0].label`.
 
     A run for pairs takes pairs: `classify("runs/pairs", [("A dog runs.", "Un chien court.")])`. By the run's task the
     answers are classes, labels, scores or spans. Of what is less probable than `min_probability` it says nothing: then
     the label is None. A `task` that is named must be the run's. With `int8` the body computes in 8-bit integers:
-    faster, with slightly different probabilities.
+    faster, with slightly different probabilities. `settings` are the fields of `Answering` in `greffon.core`.
     """
+    check_names(settings, Answering)
+    asked = Answering(**settings)
     run = grafted(run)
-    check_task(run, task)
+    check_task(run, asked.task)
     given: list[str | tuple[str, str]] = [texts] if isinstance(texts, str) else [*texts]
-    return answers(run, examples_of(run, given), min_probability=min_probability, int8=int8)
+    return answers(run, examples_of(run, given), asked)
 
 
 def examples_of(run: Run, texts: Sequence[str | tuple[str, str]]) -> list[Labelled]:
@@ -60,14 +63,13 @@ def _example(run: Run, text: str | tuple[str, str]) -> Labelled:
     return Labelled(text, "", 0) if isinstance(text, str) else Labelled(text[0], "", 0, text[1])
 
 
-def answers(run: Run, examples: Sequence[Labelled], *, min_probability: float = 0.0, int8: bool = False) -> list[Said]:
-    """Return what a run says of each text: nothing of which it is less sure than `min_probability`."""
-    if not 0 <= min_probability <= 1:
-        raise out_of_range("min_probability", min_probability, "choose a number from 0 to 1")
-    if min_probability and not measure_of(run.recipe).has_probabilities:
+def answers(run: Run, examples: Sequence[Labelled], asked: Answering) -> list[Said]:
+    """Return what a run says of each text: nothing of which it is less sure than it was asked to be."""
+    if asked.min_probability and not measure_of(run.recipe).has_probabilities:
         raise UserError(f"{run.path} gives scores, which have no probabilities; leave out {setting('min_probability')}")
-    found = measure_of(run.recipe).answers(run.recipe, run.scores, examples, outputs(run, examples, int8=int8))
-    return [answer.above(min_probability) for answer in found] if min_probability else list(found)
+    found = measure_of(run.recipe).answers(run.recipe, run.scores, examples, outputs(run, examples, int8=asked.int8))
+    least = asked.min_probability
+    return [answer.above(least) for answer in found] if least else list(found)
 
 
 def read_inputs(run: Run, file: Path, columns: Mapping[str, object]) -> list[Labelled]:

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from greffon.core.answering import Search
 from greffon.core.errors import UserError, setting
 from greffon.core.files import cache_folder, sha256, write_json
-from greffon.inference.beam import BATCH_TOKENS, Hypothesis, Search
+from greffon.inference.beam import BATCH_TOKENS, Hypothesis
 from greffon.inference.ctranslate2_spec import ACTIVATIONS, specification
 from greffon.inference.vocabulary import Vocabulary
 from greffon.nn.model import Model

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greffon.core.choices import Backend, Task
+from greffon.core.answering import Decoding, EvaluationFiles
 from greffon.core.conflicts import Idle, Values, beside, refuses
 from greffon.core.errors import UserError, setting
 from greffon.core.json_results import JsonResult
 from greffon.core.recipe import Data
 from greffon.core.rng import generator
+from greffon.core.settings import part, takes
 from greffon.data.batching import Stream, Windows
 from greffon.data.corpora import Labelled, column_pairs, line_pairs, reason_without_columns
 from greffon.data.lint import overlap
@@ -19,7 +20,6 @@ from greffon.data.spans import SHORTEST
 from greffon.data.splits import load_splits
 from greffon.data.tasks import read_examples
 from greffon.data.token_store import open_store
-from greffon.inference.beam import Search
 from greffon.inference.bleu import TranslationScores, sacrebleu, translation_scores
 from greffon.inference.classify import check_task, outputs, own_columns, unknown_labels
 from greffon.inference.loading import load
@@ -31,7 +31,7 @@ from greffon.inference.tasks.classes import ClassScores
 from greffon.inference.tasks.multilabel import LabelScores
 from greffon.inference.tasks.regression import RegressionScores
 from greffon.inference.tasks.tokens import SpanScores
-from greffon.inference.translate import Decoding, decode
+from greffon.inference.translate import decode
 from greffon.objectives.contrastive import Contrastive
 from greffon.objectives.corpus import task_of
 from greffon.runs.run import Run
@@ -127,25 +127,11 @@ EVALUATION_RULES = (
 
 
 @refuses(*EVALUATION_RULES)
+@takes(EvaluationFiles, Decoding)
 def evaluate(
     run: str | Path | Run,
     file: str | Path | None = None,
-    *,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    text_column: str = "text",
-    label_column: str | None = None,
-    task: Task | None = None,
-    pair_columns: Sequence[str] = (),
-    label_separator: str | None = None,
-    source_column: str = "source",
-    target_column: str = "target",
-    beam_size: int = 4,
-    length_penalty: float = 1.0,
-    backend: Backend = "torch",
-    int8: bool = False,
-    source_lang: str = "",
-    target_lang: str = "",
+    **settings: Any,
 ) -> Scores:
     """Score a run on a file: `evaluate("runs/reviews", "test.csv").to_json()`.
 
@@ -154,13 +140,16 @@ def evaluate(
     model, a `ContrastScores` for a contrastive body and a `TranslationScores` for a translator. A translator
     takes two files aligned line by line, `source` and `target`, or a table with both columns. A masked language
     model predicts tokens that are masked at random, the same ones each time. A `task` that is named must be the run's;
-    columns of pairs and what stands between labels are by default those of its training.
+    columns of pairs and what stands between labels are by default those of its training. `settings` are the fields of
+    `EvaluationFiles` and `Decoding` in `greffon.core`, under the names of the command's options.
     """
+    data, settings = part(EvaluationFiles(), settings)
+    decoding = Decoding(**settings)
     run = Run.open(run)
     objective = run.recipe.objective
     if objective == "seq2seq":
-        decoding = Decoding(Search(beam_size, length_penalty), backend, int8, source_lang, target_lang)
         sacrebleu()  # before the work, so that none is lost
+        source, target = data.source, data.target
         if (source is None) != (target is None) or (file is None) == (source is None):
             raise UserError(
                 f"give the pairs once: {setting('source')} and {setting('target')}, "
@@ -169,19 +158,20 @@ def evaluate(
         if source is not None and target is not None:
             return _evaluate_pairs(run, line_pairs(Path(source), Path(target)), f"{source} and {target}", decoding)
         assert file is not None
-        return _evaluate_pairs(run, column_pairs(Path(file), source_column, target_column), str(file), decoding)
+        pairs = column_pairs(Path(file), data.source_column, data.target_column)
+        return _evaluate_pairs(run, pairs, str(file), decoding)
     if file is None:
         raise UserError("nothing to score the run on; give a FILE")
     if objective == "classify":
-        check_task(run, task)
-        named: dict[str, object] = {"text_column": text_column, "label_column": label_column}
-        named |= {"pair_columns": tuple(pair_columns) or None, "label_separator": label_separator}
-        return _evaluate_labels(run, file, own_columns(run, named), int8)
+        check_task(run, data.task)
+        named: dict[str, object] = {"text_column": data.text_column, "label_column": data.label_column}
+        named |= {"pair_columns": tuple(data.pair_columns) or None, "label_separator": data.label_separator}
+        return _evaluate_labels(run, file, own_columns(run, named), decoding.int8)
     if objective == "body":
         raise UserError(f"{run.path} has no head that could be scored; fine-tune it with `greffon finetune {run.path}`")
     if objective == "contrastive":
-        return _evaluate_contrast(run, file, text_column)
-    return _evaluate_text(run, file, text_column)
+        return _evaluate_contrast(run, file, data.text_column)
+    return _evaluate_text(run, file, data.text_column)
 
 
 def _warn_of_overlap(run: Run, examples: Sequence[Labelled], file: str | Path) -> None:

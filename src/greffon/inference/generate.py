@@ -4,12 +4,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from greffon.core.answering import Sampling
 from greffon.core.conflicts import Idle, Values, beside, refuses
 from greffon.core.errors import UserError, out_of_range
 from greffon.core.json_results import JsonResult
+from greffon.core.settings import takes
 from greffon.inference.loading import load
-from greffon.inference.sampling import Draw, Sampling, generate_tokens
+from greffon.inference.sampling import Draw, generate_tokens
 from greffon.inference.vocabulary import Vocabulary, vocabulary_of
 from greffon.runs.run import Run
 
@@ -42,60 +45,50 @@ SAMPLING_RULES = (
 
 
 @refuses(*SAMPLING_RULES)
+@takes(Sampling)
 def generate(
     run: str | Path | Run,
     prompt: str,
-    *,
-    max_new_tokens: int = 40,
-    temperature: float = 0.8,
-    top_k: int = 0,
-    top_p: float = 0.95,
-    seed: int = 0,
+    **settings: Any,
 ) -> Generation:
-    """Continue a prompt: `greffon.generate("runs/body", "Bonjour les").text`. The same seed gives the same text."""
-    return _continued(run, [prompt], max_new_tokens, Sampling(temperature, top_k, top_p), seed)[0]
+    """Continue a prompt: `greffon.generate("runs/body", "Bonjour les").text`. The same seed gives the same text.
+
+    `settings` are the fields of `Sampling` in `greffon.core`, under the names of the command's options.
+    """
+    return _continued(run, [prompt], Sampling(**settings))[0]
 
 
 @refuses(*SAMPLING_RULES)
+@takes(Sampling)
 def generate_many(
     run: str | Path | Run,
     prompts: Sequence[str],
-    *,
-    max_new_tokens: int = 40,
-    temperature: float = 0.8,
-    top_k: int = 0,
-    top_p: float = 0.95,
-    seed: int = 0,
+    **settings: Any,
 ) -> list[Generation]:
     """Continue several prompts in one batch; each gets the same continuation as alone."""
-    return _continued(run, prompts, max_new_tokens, Sampling(temperature, top_k, top_p), seed)
+    return _continued(run, prompts, Sampling(**settings))
 
 
-def _continued(
-    run: str | Path | Run, prompts: Sequence[str], max_new_tokens: int, sampling: Sampling, seed: int
-) -> list[Generation]:
+def _continued(run: str | Path | Run, prompts: Sequence[str], sampling: Sampling) -> list[Generation]:
     run = Run.open(run)
     tokenizer, ends = run.tokenizer, _vocabulary(run).ends
-    steps = [draw.tokens for draw in _draws(run, prompts, max_new_tokens, sampling, seed)]
+    steps = [draw.tokens for draw in _draws(run, prompts, sampling)]
     generations = []
     for row, prompt in enumerate(prompts):
         drawn = list(itertools.takewhile(lambda token: token not in ends, (step[row] for step in steps)))
-        generations.append(Generation(prompt, prompt + tokenizer.decode(drawn), len(drawn), seed))
+        generations.append(Generation(prompt, prompt + tokenizer.decode(drawn), len(drawn), sampling.seed))
     return generations
 
 
-def _draws(run: Run, prompts: Sequence[str], max_new_tokens: int, sampling: Sampling, seed: int) -> Iterator[Draw]:
+def _draws(run: Run, prompts: Sequence[str], sampling: Sampling) -> Iterator[Draw]:
     """Draw the tokens of each continuation step by step: what all functions that generate call."""
     if run.recipe.objective != "causal":
         raise UserError(f"{run.path} is a {run.recipe.objective} run and cannot generate; give a causal one")
-    if max_new_tokens < 1:
-        raise out_of_range("max_new_tokens", max_new_tokens, "choose 1 or more")
-    if not 0 <= seed < 2**63:
-        raise out_of_range("seed", seed, "choose a number from 0 up to 2^63")
     model, tokenizer = load(run, prepacked=True), run.tokenizer
     start = [tokenizer.start]
     starts = [(start * tokenizer.starts + tokenizer.encode(prompt)) or start for prompt in prompts]
-    return generate_tokens(model, starts, max_new_tokens, sampling, seed=seed, vocabulary=_vocabulary(run))
+    most, seed = sampling.max_new_tokens, sampling.seed
+    return generate_tokens(model, starts, most, sampling, seed=seed, vocabulary=_vocabulary(run))
 
 
 def _vocabulary(run: Run) -> Vocabulary:
@@ -132,29 +125,26 @@ class Written(JsonResult):
 
 
 @refuses(*SAMPLING_RULES)
+@takes(Sampling)
 def stream(
     run: str | Path | Run,
     prompt: str,
     *,
-    max_new_tokens: int = 40,
-    temperature: float = 0.8,
-    top_k: int = 0,
-    top_p: float = 0.95,
-    seed: int = 0,
     alternatives: int = 5,
+    **settings: Any,
 ) -> Iterator[Written]:
     """Continue a prompt token by token: `for written in stream("runs/body", "Bonjour"): …`.
 
     The texts of all tokens together are the continuation that `generate` returns. `alternatives` is the
-    number of most probable tokens to return with each.
+    number of most probable tokens to return with each, and `settings` are those of `generate`.
     """
     run = Run.open(run)
     tokenizer = run.tokenizer
     choices = len(tokenizer.ordinary) + 1
     if not 0 <= alternatives <= choices:
         raise out_of_range("alternatives", alternatives, f"choose a number from 0 to {choices:,}")
-    draws = _draws(run, [prompt], max_new_tokens, Sampling(temperature, top_k, top_p), seed)
-    return _written(run, draws, max_new_tokens, alternatives)
+    sampling = Sampling(**settings)
+    return _written(run, _draws(run, [prompt], sampling), sampling.max_new_tokens, alternatives)
 
 
 def _written(run: Run, draws: Iterator[Draw], max_new_tokens: int, alternatives: int) -> Iterator[Written]:

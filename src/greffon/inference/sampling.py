@@ -4,37 +4,18 @@ Rows of a batch are independent: each has its own random generator, and padding 
 gives the same tokens alone and in any batch.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from greffon.core.answering import Sampling
 from greffon.core.cancellation import raise_if_cancelled
-from greffon.core.errors import out_of_range
 from greffon.inference.vocabulary import Vocabulary
 from greffon.nn.body import Decoder, DecoderCache
 from greffon.nn.masks import PADDING
 from greffon.nn.model import Model
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How the next token is drawn; temperature 0 is greedy, top_k 0 and top_p 1.0 mean no restriction."""
-
-    temperature: float = 0.8
-    top_k: int = 0
-    top_p: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise out_of_range("temperature", self.temperature, "choose 0 (the most probable token) or more")
-        if self.top_k < 0:
-            raise out_of_range("top_k", self.top_k, "choose a number of tokens, or 0 for all")
-        if not 0 < self.top_p <= 1:
-            raise out_of_range("top_p", self.top_p, "choose a share above 0 and up to 1")
-
 
 COLD = 1e-4
 """Below this temperature the most probable token is taken: dividing by it could overflow."""

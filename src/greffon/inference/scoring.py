@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from greffon.core.answering import Search
 from greffon.core.rng import generator
 from greffon.data.tokenizer import Tokenizer
-from greffon.inference.beam import Search, search_all
+from greffon.inference.beam import search_all
 from greffon.inference.bleu import bleu
 from greffon.inference.vocabulary import vocabulary_of
 from greffon.nn.model import Model

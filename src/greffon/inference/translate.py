@@ -4,17 +4,18 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
 import numpy as np
 
-from greffon.core.choices import Backend
+from greffon.core.answering import Decoding
 from greffon.core.conflicts import Idle, beside, refuses
-from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.json_results import JsonResult
+from greffon.core.settings import takes
 from greffon.data.corpora import texts_of
 from greffon.data.readers import has_columns, lines
-from greffon.inference.beam import Hypothesis, Search, search_all
+from greffon.inference.beam import Hypothesis, search_all
 from greffon.inference.ctranslate2 import search_ctranslate2
 from greffon.inference.loading import load
 from greffon.inference.scoring import longest_target
@@ -34,21 +35,6 @@ class Translation(JsonResult):
     """Log-probability / length ** length_penalty, in tokens, with the end of the text counted."""
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """How translations are computed."""
-
-    search: Search
-    backend: Backend = "torch"
-    int8: bool = False
-    source_lang: str = ""
-    target_lang: str = ""
-
-    def __post_init__(self) -> None:
-        if self.backend not in get_args(Backend):
-            raise UserError(f"unknown backend {self.backend!r}{did_you_mean(self.backend, get_args(Backend))}")
-
-
 TRANSLATION_RULES = (
     Idle(("length_penalty",), beside("beam_size", 1, "greedy search has no other translation to choose")),
 )
@@ -56,50 +42,40 @@ TRANSLATION_RULES = (
 
 
 @refuses(*TRANSLATION_RULES)
+@takes(Decoding)
 def translate(
     run: str | Path | Run,
     texts: str | Sequence[str],
-    *,
-    beam_size: int = 4,
-    length_penalty: float = 1.0,
-    backend: Backend = "torch",
-    int8: bool = False,
-    source_lang: str = "",
-    target_lang: str = "",
+    **settings: Any,
 ) -> list[Translation]:
     """Translate sentences: `translate("runs/en-fr", "Two dogs run.")[0].translation`.
 
-    A `beam_size` of 1 is greedy search. The backend `ctranslate2` is faster than `torch`. With `int8`
+    `settings` are the fields of `Decoding` in `greffon.core`, under the names of the command's options. A `beam_size`
+    of 1 is greedy search. The backend `ctranslate2` is faster than `torch`. With `int8`
     either computes in 8-bit integers: faster, with slightly different scores. A translator of many languages
     takes `source_lang` and `target_lang` by its own names, such as fr_XX (mBART), fr (M2M100) and fra_Latn (NLLB).
     """
-    decoding = Decoding(Search(beam_size, length_penalty), backend, int8, source_lang, target_lang)
-    return [best[0] for best in decode(translator(run), texts, 1, decoding)]
+    return [best[0] for best in decode(translator(run), texts, 1, Decoding(**settings))]
 
 
 @refuses(*TRANSLATION_RULES)
+@takes(Decoding)
 def translate_best(
     run: str | Path | Run,
     texts: str | Sequence[str],
     *,
     n_best: int = 4,
-    beam_size: int = 4,
-    length_penalty: float = 1.0,
-    backend: Backend = "torch",
-    int8: bool = False,
-    source_lang: str = "",
-    target_lang: str = "",
+    **settings: Any,
 ) -> list[list[Translation]]:
     """Return the `n_best` translations of each sentence, best first; an empty sentence stays empty."""
-    decoding = Decoding(Search(beam_size, length_penalty), backend, int8, source_lang, target_lang)
-    return decode(translator(run), texts, n_best, decoding)
+    return decode(translator(run), texts, n_best, Decoding(**settings))
 
 
 def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding) -> list[list[Translation]]:
     """Return the `n_best` translations of each sentence: what all functions that translate call."""
     texts = [texts] if isinstance(texts, str) else list(texts)
-    if not 1 <= n_best <= decoding.search.beam_size:
-        raise out_of_range("n_best", n_best, f"choose from 1 to {setting('beam_size')}, {decoding.search.beam_size}")
+    if not 1 <= n_best <= decoding.beam_size:
+        raise out_of_range("n_best", n_best, f"choose from 1 to {setting('beam_size')}, {decoding.beam_size}")
     tokenizer, context = run.tokenizer, run.recipe.shape.context
     encoded = tokenizer.encode_many(texts)
     room = context - 1 - (tokenizer.languages is not None)
@@ -110,10 +86,10 @@ def decode(run: Run, texts: str | Sequence[str], n_best: int, decoding: Decoding
     found: list[list[Hypothesis]] = [[Hypothesis([], 0.0)] for _ in texts]
     asked = [sources[i] for i in full]
     if decoding.backend == "ctranslate2":
-        made = search_ctranslate2(run, asked, limits, decoding.search, words, int8=decoding.int8)
+        made = search_ctranslate2(run, asked, limits, decoding, words, int8=decoding.int8)
     else:
         model = load(run, prepacked=not decoding.int8, int8=decoding.int8)
-        made = search_all(model, asked, limits, decoding.search, words)
+        made = search_all(model, asked, limits, decoding, words)
     for i, hypotheses in zip(full, made, strict=True):
         found[i] = hypotheses[:n_best]
     return [

@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from greffon.core.answering import Sampling, Search
 from greffon.core.config import from_dict
 from greffon.core.errors import UserError
 
@@ -36,11 +37,11 @@ class Generate:
 
     run: Name
     prompt: Text = ""
-    max_new_tokens: Annotated[int, Between(1, 400)] = 40
-    temperature: Annotated[float, Between(0, 100)] = 0.8
-    top_k: Annotated[int, Between(0, 1_000_000)] = 0
-    top_p: Annotated[float, Between(0, 1)] = 0.95
-    seed: Annotated[int, Between(0, 2**53 - 1)] = 0
+    max_new_tokens: Annotated[int, Between(1, 400)] = Sampling.max_new_tokens
+    temperature: Annotated[float, Between(0, 100)] = Sampling.temperature
+    top_k: Annotated[int, Between(0, 1_000_000)] = Sampling.top_k
+    top_p: Annotated[float, Between(0, 1)] = Sampling.top_p
+    seed: Annotated[int, Between(0, 2**53 - 1)] = Sampling.seed
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,8 @@ class Translate:
 
     run: Name
     texts: Texts
-    beam_size: Annotated[int, Between(1, 16)] = 4
-    length_penalty: Annotated[float, Between(0, 10)] = 1.0
+    beam_size: Annotated[int, Between(1, 16)] = Search.beam_size
+    length_penalty: Annotated[float, Between(0, 10)] = Search.length_penalty
     source_lang: Name | None = None
     target_lang: Name | None = None
 

@@ -12,9 +12,10 @@ import torch
 import transformers
 
 import greffon
+from greffon.core.answering import Search
 from greffon.core.errors import UserError
 from greffon.core.recipe import GenerationConfig
-from greffon.inference.beam import Search, search_all
+from greffon.inference.beam import search_all
 from greffon.inference.sampling import GREEDY, generate_tokens
 from greffon.inference.vocabulary import vocabulary_of
 from greffon.runs.huggingface.generation import FILE

@@ -11,8 +11,9 @@ from test_tokenizer_files import FEW, ids_of
 
 import greffon
 from greffon.cli import run as command
+from greffon.core.answering import Search
 from greffon.core.errors import UserError
-from greffon.inference.beam import Search, search_all
+from greffon.inference.beam import search_all
 from greffon.inference.translate import routed
 from greffon.runs.huggingface.generation import FILE
 from greffon.runs.run import Run

@@ -12,8 +12,9 @@ import torch
 import transformers
 
 import greffon
+from greffon.core.answering import Search
 from greffon.core.rng import generator
-from greffon.inference.beam import Search, search_all
+from greffon.inference.beam import search_all
 from greffon.inference.sampling import GREEDY, generate_tokens
 from greffon.inference.vocabulary import vocabulary_of
 from greffon.nn.masks import PADDING
