@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from greffon.cli import say_out
-from greffon.cli.options import Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal
+from greffon.cli.options import ONE_WORD, Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal
 from greffon.cli.parsing import given, parse
 from greffon.core.console import say
 from greffon.core.errors import UserError, setting
@@ -16,7 +16,7 @@ from greffon.labelling.strategy import Strategy
 
 Heap = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
 Host = Annotated[str, tyro.conf.arg(metavar="ADDRESS")]
-Sizes = Annotated[str, tyro.conf.arg(metavar="N,N,…")]
+Sizes = Annotated[tuple[int, ...], tyro.conf.arg(metavar="N,N,…", help_behavior_hint=""), ONE_WORD]
 Names = Annotated[str, tyro.conf.arg(metavar="A,B,…", help_behavior_hint="")]
 Chosen = Annotated[Strategy | None, tyro.conf.arg(help_behavior_hint="")]
 
@@ -50,8 +50,8 @@ class Args:
     """Labelled file with the answers: run a study instead of the page."""
     test: OptionalFile = None
     """Labelled file that judges the study (default: a random fifth of the texts)."""
-    train_sizes: Sizes = "20,50,100,200"
-    """Numbers of labels of the study."""
+    train_sizes: Sizes = (20, 50, 100, 200)
+    """Numbers of labels of the study (default: 20,50,100,200)."""
     seeds: Count = 10
     """Number of seeds of the study."""
     text_column: Column = "text"
@@ -97,15 +97,9 @@ def main(words: Sequence[str]) -> None:
 def _study(args: Args) -> None:
     from greffon.labelling.study import FIGURE, label_study
 
-    try:
-        sizes = tuple(int(number) for number in args.train_sizes.split(",") if number.strip())
-    except ValueError:
-        raise UserError(
-            f"--train-sizes is {args.train_sizes!r}; give numbers separated by commas, such as 20,100"
-        ) from None
     if args.body is None:
         raise UserError(f"{setting('body')} is missing: give a pretrained run, whose vectors choose the texts")
-    results = label_study(**given(args, "train_sizes", "json"), train_sizes=sizes)
+    results = label_study(**given(args, "json"))
     if args.json:
         say_out(json.dumps(results.to_json(), ensure_ascii=False))
         return

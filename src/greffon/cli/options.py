@@ -20,12 +20,25 @@ from greffon.core.choices import Task
 from greffon.core.graft import Graft
 from greffon.core.own_presets import compact, small
 from greffon.core.recipe import Contrast, Masking
-from greffon.core.settings import BY_PRESET, Budget, Corpus, Finetuning, Labels, Launch, Machine, Pairs, Start
+from greffon.core.settings import (
+    BY_PRESET,
+    Budget,
+    Comparing,
+    Corpus,
+    Finetuning,
+    Labels,
+    Launch,
+    Machine,
+    Pairs,
+    Start,
+)
 from greffon.core.shape import FREE, Shape
 from greffon.core.training import PAIR_SETTINGS, Training
 
 _INSIDE = {Training: ("steps", "minutes"), Shape: ("segments", "position_offset")}
 """Fields that are no options: `Budget` has them, or they follow from other settings."""
+ONE_WORD = "numbers between commas"
+"""Mark of an option whose numbers are one word: 20,100."""
 _METAVARS = {int: "N", float: "NUMBER", bool: "true|false", str: "NAME", Path: "FILE"}
 
 
@@ -74,9 +87,10 @@ def options(
             about += f" (default: {' '.join(f.default) if isinstance(f.default, tuple) else f.default})"
         if presets and f.name != "seed":
             about += _preset_defaults(f.name, presets)
-        several = one is not hint and " " not in metavar
+        several = one is not hint and not set(" ,") & set(metavar)
         shown = tyro.conf.arg(metavar=metavar + "…" * several, help=about, help_behavior_hint="")
-        made.append((f.name, Annotated[hint | None, shown], None))
+        whole = Annotated[hint | None, shown, ONE_WORD] if f.metadata.get("commas") else Annotated[hint | None, shown]
+        made.append((f.name, whole, None))
     inside = {"__doc__": (kind.__doc__ or "") + _BY_PRESET * (kind in BY_PRESET), "refused": refused}
     return dataclasses.make_dataclass(f"{kind.__name__}Options", made, frozen=True, namespace=inside)
 
@@ -149,6 +163,7 @@ TrainingMachineOptions = options(Machine)
 MachineOptions = options(Machine, refused={"precision": "is for training; a finished run computes in fp32"})
 LabelOptions = options(Labels)
 FinetuningOptions = options(Finetuning)
+ComparingOptions = options(Comparing)
 GraftOptions = options(Graft, presets=_GRAFT)
 GraftShapeOptions = options(Shape, refused=_FIXED, presets=_GRAFT_SHAPE)
 GraftTrainingOptions = options(Training, refused=_PRETRAINING, presets=_FINETUNING)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import tyro
 
-from greffon.cli.options import field_help, without_none
+from greffon.cli.options import ONE_WORD, field_help, without_none
 from greffon.core.config import read_value, unknown_setting
 from greffon.core.errors import UserError, did_you_mean, option
 from greffon.core.synonyms import OUR_COMMANDS, our_name
@@ -74,6 +74,8 @@ class _Argument:
     positional: bool
     required: bool
     flag: bool
+    commas: bool
+    """Whether one word holds all its numbers."""
 
     @property
     def label(self) -> str:
@@ -81,7 +83,7 @@ class _Argument:
 
     @property
     def many(self) -> bool:
-        return get_origin(self.hint) is tuple
+        return get_origin(self.hint) is tuple and not self.commas
 
 
 def arguments(kind: type, group: str = "") -> Iterator[_Argument]:
@@ -97,7 +99,8 @@ def arguments(kind: type, group: str = "") -> Iterator[_Argument]:
         absent = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
         positional = tyro.conf.Positional in marks
         required = absent and get_origin(hint) is not tuple
-        yield _Argument(f.name, hint, group, metavar, positional, required, hint is bool and f.default is False)
+        flag = hint is bool and f.default is False
+        yield _Argument(f.name, hint, group, metavar, positional, required, flag, ONE_WORD in marks)
 
 
 def parse(kind: type[Args], command: str, words: Sequence[str]) -> Args:
@@ -260,9 +263,18 @@ def _look_up(written: str, known: Mapping[str, _Argument], refused: Mapping[str,
 
 def _values(argument: _Argument, words: Sequence[str]) -> Any:
     """Read the words given for one argument."""
+    if argument.commas:
+        return _numbers(argument.label, words[0])
     if argument.many:
         return tuple(_value(argument.label, get_args(argument.hint)[0], word) for word in words)
     return _value(argument.label, argument.hint, words[0])
+
+
+def _numbers(label: str, word: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in word.split(",") if part.strip())
+    except ValueError:
+        raise UserError(f"{label} is {word!r}; give numbers separated by commas, such as 20,100") from None
 
 
 def _value(label: str, hint: Any, word: str) -> Any:
@@ -312,7 +324,10 @@ def _read_config(path: Path, known: Mapping[str, _Argument], refused: Mapping[st
             raise UserError(f"{path}: {name} {refused[name]}")
         if name not in known:
             raise UserError(f"{path}: {unknown_setting(name, list(known))}")
-        values[name] = _config_value(known[name].hint, value, f"{path}: {name}")
+        if known[name].commas and isinstance(value, str):
+            values[name] = _numbers(f"{path}: {name}", value)
+        else:
+            values[name] = _config_value(known[name].hint, value, f"{path}: {name}")
     return values
 
 

@@ -46,15 +46,14 @@ from greffon.comparison.study import Plan, Question, Study, make_study
 from greffon.comparison.text_table import TextTable
 from greffon.comparison.tuning import classical_tuning, strengths
 from greffon.comparison.tuning import tune as search
-from greffon.core.choices import ExecutorName
 from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.device import using
-from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
+from greffon.core.errors import UserError, setting
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.core.graft import Graft
 from greffon.core.locks import empty_directory, own_directory
-from greffon.core.settings import Labels, Machine, part, takes
+from greffon.core.settings import Comparing, Finetuning, Labels, Machine, part, takes
 from greffon.core.shape import Shape
 from greffon.core.training import Training
 from greffon.data.corpora import Labelled
@@ -100,20 +99,12 @@ class Comparison:
         return self.path / "train_sizes.png"
 
 
-@takes(Labels, Machine, Graft, Shape, Training)
+@takes(Comparing, Finetuning, Labels, Machine, Graft, Shape, Training)
 def compare(
     runs: Sequence[str | Path | Run],
     *,
     train: str | Path,
     out: str | Path,
-    seeds: int = 3,
-    epochs: int = 15,
-    train_sizes: Sequence[int] = (),
-    tune: bool = False,
-    jobs: int | None = None,
-    executor: ExecutorName = "local",
-    adapt: bool = False,
-    gradual_unfreezing: bool = False,
     force: bool = False,
     quiet: bool = False,
     **settings: Any,
@@ -124,54 +115,46 @@ def compare(
     over `seeds` draws of them. `tune` first searches for the settings of every arm on validation, with the same number
     of trials for each. `jobs` trainings run side by side: on this machine, or by the
     `executor` dask or slurm on others; each computes with `device` and `precision`, and with `threads` at most.
+    `settings` are the fields of `Comparing`, `Finetuning`, `Labels`, `Machine`, `Graft`, `Shape` and `Training` in
+    `greffon.core`, under the names of the command's options.
 
     The task is guessed from the training file, as by `finetune`, unless `task` names it. For another one than classes
     this is `compare_task`, and the result a `TaskComparison`.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
-    if jobs is not None and jobs < 1:
-        raise out_of_range("jobs", jobs, "choose 1 or more")
-    if executor not in EXECUTORS:
-        raise UserError(f"unknown executor {executor!r}{did_you_mean(executor, EXECUTORS)}")
-    carry_out = EXECUTORS[executor]
     opened = [Run.open(run) for run in runs]
     asked = {name: value for name, value in settings.items() if value is not None}
-    labels, settings = part(Labels(), asked)
+    comparing, settings = part(Comparing(), asked)
+    tuning, settings = part(Finetuning(), settings)
+    labels, settings = part(Labels(), settings)
+    carry_out = EXECUTORS[comparing.executor]
     data = labelled_data(train, **vars(labels))
     if labels.task is None:
         tell(guessed(data))
     if data.task != "classes":
-        return compare_task(
-            opened,
-            train=train,
-            out=out,
-            seeds=seeds,
-            jobs=jobs,
-            executor=executor,
-            force=force,
-            quiet=quiet,
-            epochs=epochs,
-            adapt=adapt,
-            gradual_unfreezing=gradual_unfreezing,
-            train_sizes=train_sizes,
-            tune=tune,
-            **{**asked, "task": "regression" if data.scored else data.task},
-        )
+        named = "regression" if data.scored else data.task
+        return compare_task(opened, train=train, out=out, force=force, quiet=quiet, **{**asked, "task": named})
     refuse_idle(LABEL_RULES, {**asked, "task": data.task})
     machine, settings = part(Machine(), settings)
-    plan = Plan(seeds, epochs, tuple(train_sizes), adapt, gradual_unfreezing, settings, tune)
+    plan = Plan(
+        seeds=comparing.seeds,
+        train_sizes=tuple(comparing.train_sizes),
+        tune=comparing.tune,
+        settings=settings,
+        **vars(tuning),
+    )
     study = make_study(opened, replace(data, hold_out_test=labels.test is None), plan, tell)
     path = Path(out)
     with using(machine), own_directory(path, "comparison.json"):
         write_question(path, Question.of(study), force)
         arms = list(make_arms(path, study))
         make_tables(path, study, tell)
-        tuning: tuple[Tuning, ...] = ()
-        if tune:
-            study, tuning = search(path, study, lambda tasks: carry_out(tasks, jobs, tell))
+        trials: tuple[Tuning, ...] = ()
+        if plan.tune:
+            study, trials = search(path, study, lambda tasks: carry_out(tasks, comparing.jobs, tell))
         curve = list(make_curve(path, study))
-        carry_out([*(arm.task for arm in arms), *(each.task for each in curve)], jobs, tell)
-        made = Comparison(path, gather(path, study, arms, curve, tuning))
+        carry_out([*(arm.task for arm in arms), *(each.task for each in curve)], comparing.jobs, tell)
+        made = Comparison(path, gather(path, study, arms, curve, trials))
         write_outputs(made)
     return made
 

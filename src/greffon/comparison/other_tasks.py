@@ -27,17 +27,19 @@ from greffon.comparison.task import Task as Piece
 from greffon.comparison.task_baselines import Fit, check_baseline, fit_baseline
 from greffon.comparison.task_report import report
 from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults, TaskScore, verdict
-from greffon.core.choices import ExecutorName
 from greffon.core.config import from_dict
 from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.device import using
-from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
+from greffon.core.errors import UserError, setting
 from greffon.core.files import read_json, sha256, write_atomically, write_json
+from greffon.core.graft import Graft
 from greffon.core.json_results import to_json
 from greffon.core.locks import empty_directory, own_directory
 from greffon.core.recipe import Data, Recipe
-from greffon.core.settings import Finetuning, Labels, Machine, part
+from greffon.core.settings import Comparing, Finetuning, Labels, Machine, part, takes
+from greffon.core.shape import Shape
+from greffon.core.training import Training
 from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.splits import Splits, load_splits
@@ -131,14 +133,12 @@ class _Study:
         return written
 
 
+@takes(Comparing, Finetuning, Labels, Machine, Graft, Shape, Training)
 def compare_task(
     runs: Sequence[str | Path | Run],
     *,
     train: str | Path,
     out: str | Path,
-    seeds: int = 3,
-    jobs: int | None = None,
-    executor: ExecutorName = "local",
     force: bool = False,
     quiet: bool = False,
     **settings: Any,
@@ -150,11 +150,10 @@ def compare_task(
     or slurm on others.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
-    for name, count in (("seeds", seeds), ("jobs", jobs)):
-        if count is not None and count < 1:
-            raise out_of_range(name, count, "choose 1 or more")
-    if executor not in EXECUTORS:
-        raise UserError(f"unknown executor {executor!r}{did_you_mean(executor, EXECUTORS)}")
+    for name in ("train_sizes", "tune"):
+        if settings.pop(name, None):
+            raise UserError(f"{setting(name)} is for comparisons of classes; leave it out")
+    comparing, settings = part(Comparing(), settings)
     machine, settings = part(Machine(), settings)
     study = _study([Run.open(run) for run in runs], train, settings)
     study.check(tell)
@@ -169,12 +168,14 @@ def compare_task(
         pieces: list[Piece] = []
         for name in (*owners, *study.sources):
             source, scratch = study.sources[owners.get(name, name)], name in owners
-            for seed in range(seeds):
+            for seed in range(comparing.seeds):
                 run = study.prepare(source, seed, path / "arms" / name / f"seed-{seed}", scratch=scratch)
                 trained.setdefault(name, []).append(run)
                 pieces.append(Piece(run.path, f"{name}, seed {seed}"))
-        EXECUTORS[executor](pieces, jobs, tell)
-        made = TaskComparison(path, _gather(trained, study.splits, scratch_of, {**study.question, "seeds": seeds}))
+        EXECUTORS[comparing.executor](pieces, comparing.jobs, tell)
+        made = TaskComparison(
+            path, _gather(trained, study.splits, scratch_of, {**study.question, "seeds": comparing.seeds})
+        )
         write_json(path / "results.json", made.results.to_json())
         write_atomically(made.report, report(made.results).encode())
         save(score_figure(made.results), made.figure)
@@ -184,9 +185,6 @@ def compare_task(
 def _study(runs: Sequence[Run], train: str | Path, settings: Mapping[str, Any]) -> _Study:
     """Read the settings and the data."""
     given = {name: value for name, value in settings.items() if value is not None}
-    for name in ("train_sizes", "tune"):
-        if given.pop(name, None):
-            raise UserError(f"{setting(name)} is for comparisons of classes; leave it out")
     asked, (labels, given) = given, part(Labels(), given)
     tuning, given = part(Finetuning(), given)
     data = replace(labelled_data(train, **vars(labels)), hold_out_test=labels.test is None)

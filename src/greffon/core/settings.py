@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from greffon.core.choices import FLAG, Device, Precision, PretrainingObjective, Task
+from greffon.core.choices import FLAG, Device, ExecutorName, Precision, PretrainingObjective, Task
 from greffon.core.config import Description, override
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.graft import Graft
@@ -26,6 +26,10 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 def _metavar(name: str) -> Mapping[str, Any]:
     """Metadata of a field whose value has a name of its own in the help text."""
     return types.MappingProxyType({"metavar": name})
+
+
+COMMAS: Mapping[str, Any] = types.MappingProxyType({"metavar": "N,N,…", "commas": True})
+"""Metadata of a field with several numbers, which the command line reads from one word."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,30 @@ class Finetuning:
     """Continue pretraining on the training texts first, without their labels."""
     gradual_unfreezing: bool = field(default=False, metadata=FLAG)
     """Unfreeze one more layer with each epoch, from the top."""
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How often the arms of a comparison are trained, and where."""
+
+    seeds: int = 3
+    """Number of random seeds; each model is trained once per seed."""
+    train_sizes: tuple[int, ...] = field(default=(), metadata=COMMAS)
+    """Numbers of labels for the label curve, for example 20,100,1000: every arm with so many labels, over --seeds
+    draws; all choices are made with those labels alone."""
+    tune: bool = field(default=False, metadata=FLAG)
+    """Search for the settings of every arm on validation first, with the same number of trials for each."""
+    jobs: int | None = None
+    """Number of trainings that run at the same time (default: one per CPU core)."""
+    executor: ExecutorName = "local"
+    """Where the trainings run: in processes of this machine, on a Dask cluster, or as Slurm jobs."""
+
+    def __post_init__(self) -> None:
+        for name, count in (("seeds", self.seeds), ("jobs", self.jobs)):
+            if count is not None and count < 1:
+                raise out_of_range(name, count, "choose 1 or more")
+        if self.executor not in get_args(ExecutorName):
+            raise UserError(f"unknown executor {self.executor!r}{did_you_mean(self.executor, get_args(ExecutorName))}")
 
 
 @dataclass(frozen=True)
