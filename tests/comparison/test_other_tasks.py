@@ -17,6 +17,7 @@ from greffon.comparison.ratios import Parts, score_difference, score_interval
 from greffon.comparison.task_report import report
 from greffon.comparison.task_results import (
     TaskArm,
+    TaskData,
     TaskDifference,
     TaskResults,
     TaskScore,
@@ -24,6 +25,7 @@ from greffon.comparison.task_results import (
 )
 from greffon.core.errors import UserError
 from greffon.inference.metrics import accuracy_interval, paired_difference
+from greffon.inference.tasks.tokens import SpanScores
 
 RANDOM = np.random.default_rng(0)
 
@@ -90,7 +92,10 @@ def test_a_comparison_of_spans_from_the_command_line(
     assert command(words) == 0  # nothing is trained again
     assert (run.path / "model.safetensors").stat().st_mtime_ns == before
     assert command(["show", str(tmp_path / "out")]) == 0
-    assert TaskComparison.open(tmp_path / "out").results.verdict in capsys.readouterr().out
+    opened = TaskComparison.open(tmp_path / "out").results
+    assert opened.to_json() == printed
+    assert isinstance(opened.arms["pretrained"].scores, SpanScores)
+    assert opened.verdict in capsys.readouterr().out
     conll.write_text(conll.read_text().replace("B-PET", "B-BEAST"))  # the same name, another question
     assert command(words) == 1
     assert "holds another comparison" in capsys.readouterr().err
@@ -143,8 +148,9 @@ def test_a_missing_package_is_missed_before_anything_is_trained(
 
 
 def test_a_small_p_is_not_told_as_zero() -> None:
-    arms = {name: TaskArm(TaskScore(score, (0, 1), (score,)), {}, ()) for name, score in (("a", 0.9), ("b", 0.1))}
+    scores = SpanScores(0.9, (0.8, 1.0), 0.9, 0.9, 40, {})
+    arms = {name: TaskArm(TaskScore(score, (0, 1), (score,)), scores, ()) for name, score in (("a", 0.9), ("b", 0.1))}
     differences = (TaskDifference("a", "b", 0.8, (0.7, 0.9), 1 / 2001),)
-    results = TaskResults("tokens", "span_f1", True, "", arms, differences, {}, {}, {})
+    results = TaskResults("tokens", "span_f1", True, "", arms, differences, None, TaskData(80, 20, 20, 0), {})
     assert verdict(results) == "Better: a 0.900 against b 0.100 (span F1, p = 0.0005)."
     assert "0.0005" in report(results)

@@ -1,5 +1,6 @@
 """Figures and report of comparisons of other tasks than classes, and the reliability diagram of both kinds."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,31 +13,43 @@ from test_html import parse
 from greffon.comparison.figures import score_figure
 from greffon.comparison.reliability_figure import reliability_figure
 from greffon.comparison.task_report import report
-from greffon.comparison.task_results import TaskArm, TaskResults, TaskScore
+from greffon.comparison.task_results import (
+    AllScores,
+    TaskArm,
+    TaskBaseline,
+    TaskData,
+    TaskPoint,
+    TaskResults,
+    TaskScore,
+)
+from greffon.core.config import from_dict
+from greffon.core.schema import describe
+from greffon.inference.calibration import ReliabilityBin
+from greffon.inference.metrics import ClassScore
+from greffon.inference.tasks.classes import ClassScores
+from greffon.inference.tasks.multilabel import LabelScore, LabelScores
+from greffon.inference.tasks.regression import RegressionScores
+from greffon.inference.tasks.tokens import SpanScores
 
-BINS = [
-    {"probability": 0.55, "right": 0.5, "share": 0.25},
-    {"probability": 0.95, "right": 0.7, "share": 0.75},
-]
+BINS = (ReliabilityBin(0.55, 0.5, 0.25), ReliabilityBin(0.95, 0.7, 0.75))
+SCORES = RegressionScores(mae=1.0, interval=(0.9, 1.1), rmse=1.75, pearson=0.5, spearman=0.5, n=40)
 
 
-def arm(mean: float, curve: bool = True, **scores: Any) -> TaskArm:
+def arm(mean: float, curve: bool = True, scores: AllScores = SCORES) -> TaskArm:
     """An arm of two seeds, the second of which stopped after epoch 1."""
     ends = {0: (0, 1, 2), 1: (0, 1)} if curve else {}
     points = [
-        {"seed": seed, "epoch": epoch, "valid": 9.0, "test": 10.0 * epoch + seed}
-        for seed, epochs in ends.items()
-        for epoch in epochs
+        TaskPoint(seed, epoch, valid=9.0, test=10.0 * epoch + seed) for seed, epochs in ends.items() for epoch in epochs
     ]
     by_seed = (mean, mean) if curve else (mean,)
-    return TaskArm(TaskScore(mean, (mean - 0.1, mean + 0.1), by_seed), {"n": 40, **scores}, tuple(points))
+    return TaskArm(TaskScore(mean, (mean - 0.1, mean + 0.1), by_seed), scores, tuple(points))
 
 
 def results(arms: dict[str, TaskArm] | None = None, **changes: Any) -> TaskResults:
     rows = arms or {
-        "scratch": arm(1.5, mae=1.5, rmse=2.25),
-        "pretrained": arm(1.0, mae=1.0, rmse=1.75),
-        "tfidf": arm(1.25, curve=False, mae=1.25, rmse=2.0),
+        "scratch": arm(1.5, scores=replace(SCORES, mae=1.5, rmse=2.25)),
+        "pretrained": arm(1.0),
+        "tfidf": arm(1.25, curve=False, scores=replace(SCORES, mae=1.25, rmse=2.0)),
     }
     made = TaskResults(
         task="regression",
@@ -45,8 +58,8 @@ def results(arms: dict[str, TaskArm] | None = None, **changes: Any) -> TaskResul
         verdict="Better: <b>.",
         arms=rows,
         differences=(),
-        baseline={"name": "ridge", "strength": 1.0},
-        data={"train": 1000, "test": 40},
+        baseline=TaskBaseline("ridge", 1.0),
+        data=TaskData(train=1000, valid=0, test=40, train_test_overlap=0),
         settings={"seeds": 2, "adapt": False, "settings": {"learning_rate": 0.01}},
     )
     return replace(made, **changes)
@@ -93,8 +106,9 @@ def test_the_report_has_the_figure_all_measures_and_the_settings() -> None:
 
 
 def test_labels_and_probabilities_are_in_the_report_where_a_task_has_them() -> None:
-    by_label = {"cost": {"f1": 0.5, "average_precision": 0.625, "support": 1234, "threshold": 0.25}}
-    rows = {name: arm(0.5, by_label=by_label, reliability=BINS) for name in ("scratch", "pretrained")}
+    by_label = {"cost": LabelScore(f1=0.5, average_precision=0.625, support=1234, threshold=0.25)}
+    scores = LabelScores(0.5, (0.4, 0.6), 0.5, 0.625, 40, by_label, 0.1, BINS)
+    rows = {name: arm(0.5, scores=scores) for name in ("scratch", "pretrained")}
     made = results(rows, task="multilabel", metric="micro_f1", higher_is_better=True)
     markup = report(made)
     words = " ".join(" ".join(parse(markup).words).split())
@@ -120,3 +134,22 @@ def test_the_reliability_diagram_of_classes(width: float) -> None:
     assert {word.split("  ")[0] for word in words if "  0." in word} == {"pretrained", "scratch", "TF-IDF", "ensemble"}
     pixels = np.asarray(figure.canvas.buffer_rgba())
     assert all((edge == 255).all() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
+
+
+SPANS = SpanScores(0.5, (0.4, 0.6), 0.5, 0.5, 40, {"PET": ClassScore(0.5, 0.5, 0.5, 9)})
+LABELS = LabelScores(0.5, (0.4, 0.6), 0.5, 0.625, 40, {"cost": LabelScore(0.5, 0.625, 34, 0.25)}, 0.1, BINS)
+CLASSES = ClassScores(0.5, (0.4, 0.6), 0.5, 40, ("a", "b"), [[10, 10], [10, 10]], 0.1, BINS)
+
+
+@pytest.mark.parametrize("scores", [SCORES, SPANS, LABELS, CLASSES], ids=lambda scores: scores.metric)
+def test_what_is_written_is_read_back_equal(scores: AllScores) -> None:
+    made = results({"pretrained": arm(0.5, scores=scores)})
+    assert from_dict(TaskResults, json.loads(json.dumps(made.to_json())), "results.json") == made
+
+
+def test_the_schema_tells_the_scores_of_every_task() -> None:
+    told = {field.name: field.type for field in describe(TaskResults)}
+    assert {f"arms.*.scores.{name}" for name in ("mae", "span_f1", "micro_f1", "accuracy", "n")} <= set(told)
+    assert told["arms.*.scores"] == "object"
+    assert told["arms.*.curve[].epoch"] == "integer"
+    assert told["baseline"] == "object or null"

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,7 +26,17 @@ from greffon.comparison.study import name_sources, scratches
 from greffon.comparison.task import Task as Piece
 from greffon.comparison.task_baselines import Fit, check_baseline, fit_baseline
 from greffon.comparison.task_report import report
-from greffon.comparison.task_results import TaskArm, TaskDifference, TaskResults, TaskScore, verdict
+from greffon.comparison.task_results import (
+    AllScores,
+    TaskArm,
+    TaskBaseline,
+    TaskData,
+    TaskDifference,
+    TaskPoint,
+    TaskResults,
+    TaskScore,
+    verdict,
+)
 from greffon.core.config import from_dict
 from greffon.core.conflicts import LABEL_RULES, refuse_idle
 from greffon.core.console import say
@@ -34,7 +44,6 @@ from greffon.core.device import using
 from greffon.core.errors import UserError, setting
 from greffon.core.files import read_json, sha256, write_atomically, write_json
 from greffon.core.graft import Graft
-from greffon.core.json_results import to_json
 from greffon.core.locks import empty_directory, own_directory
 from greffon.core.recipe import Data, Recipe
 from greffon.core.settings import Comparing, Finetuning, Labels, Machine, part, takes
@@ -222,7 +231,7 @@ def _gather(
         found = [(run.recipe, run.scores, outputs(run, test)) for run in runs]
         parts[name] = _parts([measure.parts(own, scores, test, said) for own, scores, said in found])
         arms[name] = TaskArm(
-            _score(parts[name]), to_json(measure.scores(*found[0][:2], test, found[0][2])), _curve(runs)
+            _score(parts[name]), cast(AllScores, measure.scores(*found[0][:2], test, found[0][2])), _curve(runs)
         )
     pairs = [*scratch_of.items()]
     fit = _baseline(recipe, splits)
@@ -230,7 +239,7 @@ def _gather(
         said = fit.outputs(test)
         held = measure.held_out(recipe, splits.valid, fit.outputs(splits.valid))
         parts[TFIDF] = _parts([measure.parts(recipe, held, test, said)])
-        arms[TFIDF] = TaskArm(_score(parts[TFIDF]), to_json(measure.scores(recipe, held, test, said)), ())
+        arms[TFIDF] = TaskArm(_score(parts[TFIDF]), cast(AllScores, measure.scores(recipe, held, test, said)), ())
         pairs += [(name, TFIDF) for name in trained]
     differences = []
     for a, b in pairs:
@@ -243,13 +252,13 @@ def _gather(
         verdict="",
         arms=arms,
         differences=tuple(differences),
-        baseline={} if fit is None else {"name": fit.name, "strength": fit.strength},
-        data={
-            "train": len(splits.train),
-            "valid": len(splits.valid),
-            "test": len(test),
-            "train_test_overlap": len(overlap([e.whole for e in splits.train], [e.whole for e in test])),
-        },
+        baseline=None if fit is None else TaskBaseline(fit.name, fit.strength),
+        data=TaskData(
+            train=len(splits.train),
+            valid=len(splits.valid),
+            test=len(test),
+            train_test_overlap=len(overlap([e.whole for e in splits.train], [e.whole for e in test])),
+        ),
         settings=asked,
     )
     return replace(results, verdict=verdict(results))
@@ -272,16 +281,16 @@ def _score(parts: Parts) -> TaskScore:
     return TaskScore(parts.mean, score_interval(parts), tuple(parts.by_seed.tolist()))
 
 
-def _curve(runs: Sequence[Run]) -> tuple[Mapping[str, float], ...]:
+def _curve(runs: Sequence[Run]) -> tuple[TaskPoint, ...]:
     """Return the first measure after each epoch of each seed."""
     metric = measure_of(runs[0].recipe).metric
     return tuple(
-        {
-            "seed": seed,
-            "epoch": -(-entry["step"] // run.recipe.training.evaluate_every),
-            "valid": entry["valid"][metric],
-            "test": entry["valid"][f"test_{metric}"],
-        }
+        TaskPoint(
+            seed=seed,
+            epoch=-(-entry["step"] // run.recipe.training.evaluate_every),
+            valid=entry["valid"][metric],
+            test=entry["valid"][f"test_{metric}"],
+        )
         for seed, run in enumerate(runs)
         for entry in run.metrics()
         if "valid" in entry

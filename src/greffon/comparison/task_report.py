@@ -1,6 +1,7 @@
 """The report of a comparison of another task than classes: one self-contained HTML page from its `TaskResults`."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from greffon.comparison.curve_report import shown_figure
@@ -30,14 +31,15 @@ def report(results: TaskResults) -> str:
 
 
 def _arms(results: TaskResults) -> Html:
-    measures = [name for name in next(iter(results.arms.values())).scores if _is_measure(results, name)]
+    found = {name: vars(arm.scores) for name, arm in results.arms.items()}
+    measures = [name for name in next(iter(found.values())) if _is_measure(results, name)]
     headers = ["arm", results.metric_name, "95 % interval", *(name.replace("_", " ") for name in measures)]
     rows = [
         [
             shown(name),
             f"{arm.test_score.mean:.3f}",
             "{:.3f} to {:.3f}".format(*arm.test_score.interval),
-            *(f"{arm.scores[measure]:.3f}" for measure in measures),
+            *(f"{found[name][measure]:.3f}" for measure in measures),
         ]
         for name, arm in results.arms.items()
     ]
@@ -52,7 +54,7 @@ def _arms(results: TaskResults) -> Html:
 def _is_measure(results: TaskResults, name: str) -> bool:
     """Whether a score is one number beside the first measure."""
     return name not in (results.metric, "n") and all(
-        isinstance(arm.scores.get(name), int | float) for arm in results.arms.values()
+        isinstance(getattr(arm.scores, name, None), int | float) for arm in results.arms.values()
     )
 
 
@@ -75,10 +77,10 @@ def _labels(results: TaskResults) -> Html:
     """Show the scores of each label, for tasks that have some."""
     parts = []
     for name, arm in results.arms.items():
-        by_label: Mapping[str, Mapping[str, Any]] = arm.scores.get("by_label") or {}
+        by_label: Mapping[str, Any] = getattr(arm.scores, "by_label", {})
         if by_label:
-            measures = list(next(iter(by_label.values())))
-            rows = [[label, *(_number(found[each]) for each in measures)] for label, found in by_label.items()]
+            measures = [f.name for f in fields(next(iter(by_label.values())))]
+            rows = [[label, *(_number(getattr(own, each)) for each in measures)] for label, own in by_label.items()]
             headers = ["label", *(_column(each) for each in measures)]
             parts += [tag("h3", shown(name)), table(headers, rows)]
     note = "Of the first seed."
@@ -102,8 +104,8 @@ def _reliability(results: TaskResults) -> Html:
 
 
 def _data(results: TaskResults) -> Html:
-    counts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in results.data.items())
-    baseline = [tag("p", f"{shown(TFIDF)}: {results.baseline['name']}")] if results.baseline else []
+    counts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in vars(results.data).items())
+    baseline = [tag("p", f"{shown(TFIDF)}: {results.baseline.name}")] if results.baseline else []
     return section("The data", tag("p", counts), *baseline)
 
 

@@ -1,7 +1,7 @@
 """The typed content of `results.json` for other tasks than classes, and its verdict."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,12 @@ from greffon.comparison.arm_result import CurvePoint
 from greffon.comparison.phrases import p_value
 from greffon.core.json_results import to_json
 from greffon.inference.calibration import ReliabilityBin
+from greffon.inference.tasks.classes import ClassScores
+from greffon.inference.tasks.multilabel import LabelScores
+from greffon.inference.tasks.regression import RegressionScores
+from greffon.inference.tasks.tokens import SpanScores
+
+AllScores = ClassScores | LabelScores | RegressionScores | SpanScores
 
 
 @dataclass(frozen=True)
@@ -25,34 +31,48 @@ class TaskScore:
 
 
 @dataclass(frozen=True)
+class TaskPoint:
+    """The first measure of one training at one evaluation."""
+
+    seed: int
+    """Number of the training."""
+    epoch: int
+    """Number of epochs trained; 0 is before training."""
+    valid: float
+    """Measure on the validation texts."""
+    test: float
+    """Measure on the test texts."""
+
+
+@dataclass(frozen=True)
 class TaskArm:
     """What one arm reached."""
 
     test_score: TaskScore
     """The first measure on the test texts, at the epoch chosen on validation."""
-    scores: Mapping[str, Any]
+    scores: AllScores
     """All measures of the first seed, as `greffon evaluate --json` gives them."""
-    curve: tuple[Mapping[str, float], ...]
-    """For each evaluation of each seed: `seed`, `epoch`, `valid` and `test`; empty for the baseline."""
+    curve: tuple[TaskPoint, ...]
+    """Each evaluation of each seed; empty for the baseline."""
 
     @property
     def reliability(self) -> tuple[ReliabilityBin, ...]:
         """How far the probabilities of the first seed can be believed; empty for a task without probabilities."""
-        return tuple(ReliabilityBin(**each) for each in self.scores.get("reliability", ()))
+        return getattr(self.scores, "reliability", ())
 
     def mean_curve(self) -> tuple[CurvePoint, ...]:
         """Return the scores after each epoch over the seeds; a training that stopped early keeps its last one."""
-        seeds: dict[float, dict[float, Mapping[str, float]]] = {}
+        seeds: dict[int, dict[int, TaskPoint]] = {}
         for entry in self.curve:
-            seeds.setdefault(entry["seed"], {})[entry["epoch"]] = entry
+            seeds.setdefault(entry.seed, {})[entry.epoch] = entry
         epochs = sorted({epoch for own in seeds.values() for epoch in own})
         points = []
         for epoch in epochs:
             last = [own[max(each for each in own if each <= epoch)] for own in seeds.values()]
-            valid, test = ([entry[part] for entry in last] for part in ("valid", "test"))
+            valid, test = [entry.valid for entry in last], [entry.test for entry in last]
             points.append(
                 CurvePoint(
-                    epoch=int(epoch),
+                    epoch=epoch,
                     valid=float(np.mean(valid)),
                     test=float(np.mean(test)),
                     valid_range=(min(valid), max(valid)),
@@ -80,6 +100,30 @@ class TaskDifference:
 
 
 @dataclass(frozen=True)
+class TaskBaseline:
+    """The classical baseline of the task."""
+
+    name: str
+    """What it is."""
+    strength: float | None
+    """Its regularisation strength, chosen on validation; null where it has none."""
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Number of texts of each part."""
+
+    train: int
+    """Number of training texts."""
+    valid: int
+    """Number of validation texts."""
+    test: int
+    """Number of test texts."""
+    train_test_overlap: int
+    """Number of test texts that are also in train."""
+
+
+@dataclass(frozen=True)
 class TaskResults:
     """Everything that `results.json` holds."""
 
@@ -95,10 +139,9 @@ class TaskResults:
     """Result of each arm, by name."""
     differences: tuple[TaskDifference, ...]
     """Each pretrained arm against its scratch arm, and each neural arm against the baseline."""
-    baseline: Mapping[str, Any]
-    """Name and strength of the classical baseline; empty where a task has none."""
-    data: Mapping[str, Any]
-    """Number of texts of each part, and of test texts that are also in train."""
+    baseline: TaskBaseline | None
+    """The classical baseline; null where a task has none."""
+    data: TaskData
     settings: Mapping[str, Any]
     """What was asked for."""
 
@@ -109,7 +152,7 @@ class TaskResults:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `results.json`."""
-        found: dict[str, Any] = to_json(asdict(self))
+        found: dict[str, Any] = to_json(self)
         return found
 
 

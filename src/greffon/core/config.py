@@ -81,9 +81,12 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None:
             return None
-        return read_value(next(arg for arg in get_args(hint) if arg is not type(None)), value, where)
+        members = [arg for arg in get_args(hint) if arg is not type(None)]
+        return read_value(next((arg for arg in members if _has_the_names_of(value, arg)), members[0]), value, where)
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(read_value(get_args(hint)[0], item, where) for item in value)
+    if origin is list and isinstance(value, list):
+        return [read_value(get_args(hint)[0], item, where) for item in value]
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         return {str(name): read_value(get_args(hint)[1], item, where) for name, item in value.items()}
     if hint is Any:
@@ -94,3 +97,9 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
         return value
     wanted = hint.__name__ if isinstance(hint, type) else str(hint)
     raise UserError(f"{where}: expected {wanted}, found {value!r}")
+
+
+def _has_the_names_of(value: Any, kind: Any) -> bool:
+    """Whether a table has just the names of a description: so one of several kinds is known."""
+    names = {f.name for f in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else None
+    return isinstance(value, Mapping) and names == set(value)

@@ -70,29 +70,30 @@ def _rows(kind: type, prefix: str) -> Iterator[Field]:
     hints, docs = get_type_hints(kind), field_docs(kind)
     for field in dataclasses.fields(kind):
         inner, suffix = _unwrap(hints[field.name])
-        name = f"{prefix}{field.name}"
-        doc = docs.get(field.name, "")
-        if inner is None:
-            yield Field(name, type_name(hints[field.name]), doc)
-            continue
-        yield Field(name, type_name(hints[field.name]), doc or _summary(inner))
-        yield from _rows(inner, f"{name}{suffix}.")
+        name, doc = f"{prefix}{field.name}", docs.get(field.name, "")
+        yield Field(name, type_name(hints[field.name]), doc or (_summary(inner[0]) if inner else ""))
+        known: set[str] = set()
+        for row in (row for kind in inner for row in _rows(kind, f"{name}{suffix}.")):
+            if row.name not in known:  # several kinds share some fields
+                yield row
+            known.add(row.name)
 
 
-def _unwrap(hint: Any) -> tuple[type | None, str]:
-    """Find the dataclass inside a type, and how a path leads to it; None if there is none."""
+def _unwrap(hint: Any) -> tuple[list[type], str]:
+    """Find the dataclasses inside a type, several in a union, and how a path leads to them."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return hint, ""
+        return [hint], ""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return next((found for found in map(_unwrap, args) if found[0] is not None), (None, ""))
+        found = [_unwrap(arg) for arg in args]
+        return [kind for kinds, _ in found for kind in kinds], next((suffix for kinds, suffix in found if kinds), "")
     if _is_mapping(origin):
         inner, suffix = _unwrap(args[1])
         return inner, f".*{suffix}"
     if origin in (tuple, list):
         inner, suffix = _unwrap(args[0])
         return inner, f"[]{suffix}"
-    return None, ""
+    return [], ""
 
 
 def type_name(hint: Any) -> str:
@@ -108,7 +109,7 @@ def type_name(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(f'"{choice}"' if isinstance(choice, str) else str(choice) for choice in args)
     if origin in (Union, types.UnionType):
-        return " or ".join(type_name(arg) for arg in args)
+        return " or ".join(dict.fromkeys(type_name(arg) for arg in args))
     if _is_mapping(origin):
         return f"object of {type_name(args[1])}"
     if origin is tuple and Ellipsis not in args:
