@@ -1,10 +1,10 @@
-# demo · test · soak · check · bench · docs · notebook: each sets up all it needs in .venv, from a fresh clone.
+# demo · test · soak · mutants · check · bench · docs · notebook: each sets up all it needs in .venv, from a fresh clone.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test soak check golden bench bench-learning bench-scaling bench-growth docs notebook clean
+.PHONY: demo test soak mutants check golden bench bench-learning bench-scaling bench-growth docs notebook clean
 
 # torch first and by its exact version, so that no other install step pulls another build.
 $(VENV)/torch: constraints.txt
@@ -40,6 +40,9 @@ test: $(VENV)/dev  ## all tests, two at a time
 
 soak: $(VENV)/dev  ## the long tests of reliability; their figures go into RELIABILITY.md
 	$(BIN)/python tests/reliability/soak.py
+
+mutants: $(VENV)/dev  ## which changes of the source no test notices, on a sample of files: an hour at most
+	$(BIN)/python tests/reliability/mutants.py --minutes 60
 
 check: $(VENV)/dev  ## style and types
 	$(BIN)/ruff check .

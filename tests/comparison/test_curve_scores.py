@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated import LABELS, label_curve, simulated
 
-from greffon.comparison.curve_scores import best_two, label_savings, labels_needed
+from greffon.comparison.curve_scores import Drawn, best_two, label_savings, labels_needed, score_size
 from greffon.comparison.verdict import verdict_sentences
 
 GOLD = [LABELS[i % 2] for i in range(400)]
@@ -76,3 +76,23 @@ def test_the_verdict_tells_of_arms_that_read_less_and_of_texts_seen_in_pretraini
     said = verdict_sentences(replace(results, data=data))
     assert sum("only so much of their tokens: pretrained 50.0 %" in line for line in said) == 1
     assert any("pretrained on, without labels: pretrained 7." in line for line in said)
+
+
+def test_the_ends_of_a_curve_are_on_it_and_a_flat_one_is_reached_at_once():
+    assert labels_needed([(100, 0.7), (400, 0.8)], 0.8) == 400
+    assert labels_needed([(100, 0.7), (400, 0.8)], 0.7) == 100
+    assert labels_needed([(10, 0.7), (100, 0.7)], 0.7) == 10
+
+
+def test_an_arm_that_is_level_with_tfidf_saves_no_labels():
+    level = label_curve(arms(0.7, 0.7, 0.8), 100, 3, GOLD)
+    assert level.arms["pretrained"].mean == level.arms["tfidf"].mean
+    assert [saving.arm for saving in label_savings([level], ["pretrained", "ensemble"])] == ["ensemble"]
+
+
+def test_what_all_arms_owe_to_their_draw_is_no_doubt_about_their_difference():
+    easy_and_hard = np.repeat([[1.0], [0.0]], 50, axis=1)
+    drawn = {name: Drawn(easy_and_hard) for name in ("pretrained", "tfidf")}
+    found = score_size(20, drawn, []).difference("pretrained", "tfidf")
+    assert found is not None
+    assert (found.mean, found.interval) == (0.0, (0.0, 0.0))

@@ -135,3 +135,8 @@ def test_bins_of_classes_are_those_of_scikit_learn() -> None:
 def test_few_texts_that_are_all_right_do_not_ask_for_certainty() -> None:
     probabilities = np.array([[0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
     assert best_temperature(probabilities, np.array([0, 0, 1])) > 0.5
+
+
+def test_an_answer_that_is_certain_is_in_the_last_bin() -> None:
+    (last,) = reliability([1.0, 0.95], [True, False])
+    assert (last.probability, last.right, last.share) == (0.975, 0.5, 1.0)
