@@ -31,7 +31,7 @@ class Args:
     """Columns with the two texts of a pair (default: those that the run was trained with)."""
     json: Flag = False
     """Print one JSON object per line."""
-    asked: AnswerOptions = field(default_factory=AnswerOptions)  # type: ignore[valid-type]
+    labelling: AnswerOptions = field(default_factory=AnswerOptions)  # type: ignore[valid-type]
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
@@ -53,7 +53,7 @@ def main(words: Sequence[str]) -> None:
     from_file, from_pair = args.file is not None, bool(args.pair)
     texts = [] if from_file or from_pair else asked_texts(args.texts, args.file, lambda file: [], "classify")
     run = grafted(args.run)
-    asked = Answering(**given(args.asked))
+    asked = Answering(**given(args.labelling))
     check_task(run, asked.task)
     table = None if args.out is None else Predictions.open(args.out, args.file, run.recipe.answer)
     if args.file is not None and from_file:

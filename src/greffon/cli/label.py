@@ -3,12 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, get_args
 
 import tyro
 
 from greffon.cli import say_out
-from greffon.cli.options import ONE_WORD, Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal
+from greffon.cli.options import ONE_WORD, Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal, OutRun
 from greffon.cli.parsing import given, parse
 from greffon.core.console import say
 from greffon.core.errors import UserError, setting
@@ -18,7 +18,8 @@ Heap = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="T
 Host = Annotated[str, tyro.conf.arg(metavar="ADDRESS")]
 Sizes = Annotated[tuple[int, ...], tyro.conf.arg(metavar="N,N,…", help_behavior_hint=""), ONE_WORD]
 Names = Annotated[str, tyro.conf.arg(metavar="A,B,…", help_behavior_hint="")]
-Chosen = Annotated[Strategy | None, tyro.conf.arg(help_behavior_hint="")]
+Chosen = Annotated[Strategy | None, tyro.conf.arg(metavar="|".join(get_args(Strategy)), help_behavior_hint="")]
+Author = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,11 @@ class Args:
     """Directory of the session, to begin or to go on with: every label, labels.csv, and aside.csv."""
     texts: Heap = ()
     """Text files, directories or globs to choose from."""
-    body: OptionalFile = None
+    body: OutRun = None
     """Pretrained run; its vectors choose the texts."""
     labels: Names = ""
     """Names of the labels, separated by commas."""
-    author: str = ""
+    author: Author = ""
     """Your name, written beside each label."""
     strategy: Chosen = None
     """How texts are chosen: a mix (default: mixed), or one of its parts alone. A session that goes on may change it."""

@@ -91,7 +91,7 @@ def options(
         shown = tyro.conf.arg(metavar=metavar + "…" * several, help=about, help_behavior_hint="")
         whole = Annotated[hint | None, shown, ONE_WORD] if f.metadata.get("commas") else Annotated[hint | None, shown]
         made.append((f.name, whole, None))
-    inside = {"__doc__": (kind.__doc__ or "") + _BY_PRESET * (kind in BY_PRESET), "refused": refused}
+    inside = {"__doc__": (kind.__doc__ or "") + _about_defaults(presets or {}), "refused": refused}
     return dataclasses.make_dataclass(f"{kind.__name__}Options", made, frozen=True, namespace=inside)
 
 
@@ -109,7 +109,29 @@ def _preset_defaults(name: str, presets: Mapping[str, Mapping[str, Any]]) -> str
     return f" (default: {told})" if told else ""
 
 
-_BY_PRESET = " By default, these settings are the preset's."
+_DEFAULTS_OF = {
+    "compact": "compact (bodies)",
+    "compact encoder": "compact encoder (masked and contrastive bodies)",
+    "contrastive": "contrastive (contrastive pretraining)",
+    "small": "small (translators)",
+}
+"""The presets whose values the help text tells, and what they are for."""
+
+
+def _about_defaults(presets: Mapping[str, Any]) -> str:
+    """Say what the names of presets mean that follow in the help text.
+
+    >>> _about_defaults({"compact": {}, "small": {}})
+    ' Defaults depend on the preset: compact (bodies), small (translators).'
+    >>> _about_defaults({"compact": {}})
+    " Defaults are those of the body's preset, such as compact."
+    """
+    told = [about for name, about in _DEFAULTS_OF.items() if name in presets]
+    if len(told) > 1:
+        return f" Defaults depend on the preset: {', '.join(told)}."
+    return " Defaults are those of the body's preset, such as compact." if told else ""
+
+
 _COMPACT, _SMALL = compact(), small()
 _BOTH_WAYS = vars(_COMPACT.shape_for("masked")).items() - vars(_COMPACT.shape).items()
 _SHAPES = {"compact": vars(_COMPACT.shape), "compact encoder": dict(_BOTH_WAYS), "small": vars(_SMALL.shape)}

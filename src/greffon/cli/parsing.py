@@ -165,6 +165,9 @@ def _with_flowing_help(kind: type) -> type:
         hint = hints[f.name]
         if f.name in told:
             hint = Annotated[hint, tyro.conf.arg(help=told[f.name])]
+        plain = without_none(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
+        if get_origin(plain) is Literal and not any(getattr(mark, "metavar", None) for mark in get_args(hint)):
+            hint = Annotated[hint, tyro.conf.arg(metavar="|".join(get_args(plain)))]
         made.append((f.name, hint, dataclasses.field(default=f.default, default_factory=f.default_factory)))
     return dataclasses.make_dataclass(kind.__name__, made, frozen=True, kw_only=True)
 

@@ -77,12 +77,12 @@ class Decoding(Search):
 
 @dataclass(frozen=True)
 class Answering:
-    """What a fine-tuned run is asked for."""
+    """How texts are labelled."""
 
     task: Task | None = None
     """Task of the texts, which must be the run's."""
     min_probability: float = 0.0
-    """Give no label, or no span, of a lower probability."""
+    """Give no label, or no span, whose probability is lower."""
     int8: bool = field(default=False, metadata=FLAG)
     """Compute with 8-bit integers: faster, but slightly less exact; `evaluate` has the same option to measure it."""
 

@@ -70,7 +70,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Masking:
-    """Settings of a masked language model (--objective masked)."""
+    """Settings of masked language modelling (--objective masked)."""
 
     mask_rate: float = 0.15
     """Fraction of tokens to predict; of these, 80 % are masked, 10 % replaced and 10 % kept."""
@@ -86,7 +86,7 @@ class Masking:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Settings of the contrast of documents (--objective contrastive)."""
+    """Settings of contrastive pretraining (--objective contrastive)."""
 
     span_length: int = 128
     """Maximum number of tokens of each of the two spans of a document; fewer where the context is shorter."""

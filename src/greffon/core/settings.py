@@ -46,8 +46,8 @@ class Start:
     tokenizer: Path | None = field(default=None, metadata=_metavar("TOK"))
     """Existing tokenizer, or a run that has one; by default one is trained on the text."""
     vocab_size: int | None = None
-    """Vocabulary size of the tokenizer to train, which for the contrastive objective converts text to lower case
-    (default: the preset's; 16,000 at least for the contrastive objective)."""
+    """Vocabulary size of the tokenizer to train (default: the preset's, and 16,000 at least for the contrastive
+    objective, whose tokenizer lowercases all text)."""
     init_from: Path | None = field(default=None, metadata=_metavar("RUN"))
     """Run whose weights, architecture and tokenizer to start from."""
     encoder_from: Path | None = field(default=None, metadata=_metavar("RUN"))
@@ -172,7 +172,7 @@ class Comparing:
 
 @dataclass(frozen=True)
 class Launch:
-    """How many processes share the work, and who is told of its progress; this is no part of the run."""
+    """Processes that share the work, and where else its metrics are logged; a run can be resumed with others."""
 
     processes: int = 1
     """Number of processes on this machine that share the work; the losses do not depend on it."""
@@ -191,12 +191,12 @@ class Launch:
 
 @dataclass(frozen=True)
 class Machine:
-    """What to compute with; this is no part of the run."""
+    """What to compute with; a run can be resumed on another machine."""
 
     device: Device | None = None
     """Device to compute on; auto takes a GPU where there is one (default: GREFFON_DEVICE, or cpu)."""
     precision: Precision | None = None
-    """Numbers of the matrix products inside the body; weights, losses and the head stay fp32 (default: fp32)."""
+    """Number format of the matrix products inside the body; weights, losses and the head stay fp32 (default: fp32)."""
     threads: int | None = None
     """Number of threads on the CPU (default: one per core)."""
 
