@@ -223,16 +223,13 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("verb", USES)
-def test_using_a_run_imports_no_training(verb: str, tiny: TinyRuns) -> None:
-    kinds = ("classifier", "causal", "masked", "translator")
-    call = USES[verb].format(**{kind: str(getattr(tiny, kind).path) for kind in kinds if kind in USES[verb]})
-    code = (
-        f"import sys, greffon; assert len({call}); "
-        "print([name for name in sys.modules if name.startswith(('greffon.training', 'greffon.comparison'))])"
-    )
+def test_using_a_run_imports_no_training(tiny: TinyRuns) -> None:
+    kinds = {kind: str(getattr(tiny, kind).path) for kind in ("classifier", "causal", "masked", "translator")}
+    upper = "[name for name in sys.modules if name.startswith(('greffon.training', 'greffon.comparison'))]"
+    calls = (f"assert len({call.format(**kinds)}); print({verb!r}, {upper})" for verb, call in USES.items())
+    code = "\n".join(["import sys, greffon", *calls])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.splitlines() == [f"{verb} []" for verb in USES]
 
 
 SIXTH = """

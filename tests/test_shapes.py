@@ -11,14 +11,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "greffon"
 MOST = 8
 VERBS = {
-    "comparison/compare.py: compare",
-    "comparison/other_tasks.py: compare_task",
-    "inference/evaluate.py: evaluate",
-    "inference/translate.py: translate_best",
     "labelling/label.py: label",
     "labelling/study.py: label_study",
-    "training/finetune.py: finetune",
-    "training/pretrain.py: pretrain",
 }
 
 

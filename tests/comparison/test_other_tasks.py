@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_process import in_process
 from scipy import stats
 from tiny import TinyRuns
 
@@ -124,7 +125,8 @@ def test_python_s_compare_takes_every_task_and_what_has_no_effect_is_refused(
 ) -> None:
     (tmp_path / "a.csv").write_text("text,score\n" + "".join(f"le chat {i},{i}\n" for i in range(30)))
     settings = {"seeds": 1, "epochs": 1, "jobs": 1, "quiet": True}
-    made = greffon.compare([tiny.causal], train=tmp_path / "a.csv", out=tmp_path / "out", **settings)
+    with in_process():
+        made = greffon.compare([tiny.causal], train=tmp_path / "a.csv", out=tmp_path / "out", **settings)
     assert isinstance(made, TaskComparison)
     assert made.results.task == "regression"
     assert json.loads((tmp_path / "out/arms/scratch/seed-0/probabilities.json").read_text())["test"]

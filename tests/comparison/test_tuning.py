@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_process import in_process
 from tiny import TinyRuns
 
 import greffon
@@ -35,14 +36,16 @@ def test_a_search_that_goes_on_proposes_the_same() -> None:
 
 
 def test_every_arm_has_the_same_trials_and_the_best_is_trained(
-    tiny: TinyRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny: TinyRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "TRIALS", 2)
 
     def tuned() -> greffon.Comparison:
         return compare([tiny.causal], train=tiny.table, out=tmp_path / "out", seeds=1, epochs=1, jobs=1, tune=True)
 
-    made = tuned()
+    with in_process() as done:
+        made = tuned()
+    assert len(done) == 2 * (2 + 1), "of both bodies two trials, and a training"
     found = {each["arm"]: each for each in json.loads((made.path / "results.json").read_text())["tuning"]}
     assert set(found) == {"scratch", "pretrained", "frozen", "tfidf"}
     assert {each["trials"] for each in found.values()} == {2}
@@ -54,9 +57,9 @@ def test_every_arm_has_the_same_trials_and_the_best_is_trained(
         settings = {key: value for key, value in found[name]["settings"].items() if key != "dropout"}
         assert {key: getattr(training, key) for key in settings} == settings
     assert "Search for settings" in made.report.read_text(encoding="utf-8")
-    capsys.readouterr()
-    assert tuned().results.tuning == made.results.tuning
-    assert "min left" not in capsys.readouterr().err, "nothing is trained again"
+    with in_process() as done:
+        assert tuned().results.tuning == made.results.tuning
+    assert not done, "nothing is trained again"
 
 
 def test_a_label_curve_has_no_validation_texts_to_search_on(tiny: TinyRuns, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from in_process import in_process
 
 import greffon
 from greffon.cli import run as command
@@ -246,10 +247,11 @@ def test_nearest_texts_and_words_in_context(masked: Run) -> None:
 def test_several_bodies_are_compared_in_one_report(
     causal: Run, masked: Run, pairs: Run, labelled: dict[str, Path], tmp_path: Path
 ) -> None:
-    made = greffon.compare(
-        [causal, masked, pairs], train=labelled["train"], test=labelled["test"], out=tmp_path / "all", seeds=2,
-        epochs=1, jobs=1, quiet=True,
-    )  # fmt: skip
+    with in_process():
+        made = greffon.compare(
+            [causal, masked, pairs], train=labelled["train"], test=labelled["test"], out=tmp_path / "all", seeds=2,
+            epochs=1, quiet=True,
+        )  # fmt: skip
     results = json.loads((made.path / "results.json").read_text())
     bodies = ["causal", "masked", "pairs"]
     fresh = ["scratch", "scratch masked", "scratch masked"]  # both look both ways

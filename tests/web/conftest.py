@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from in_process import in_process
 from serving import Kinds
 from starlette.testclient import TestClient
 from tiny import SHAPE, TinyRuns
@@ -19,7 +20,8 @@ def kinds(tiny: TinyRuns) -> Kinds:
     out = tiny.folder / "web" / "causal"
     causal = greffon.pretrain([tiny.text], out=out, tokenizer=tiny.causal.path, **shape)
     out = tiny.folder / "verdict"
-    made = greffon.compare([tiny.causal], train=tiny.table, seeds=1, epochs=1, jobs=1, out=out, quiet=True)
+    with in_process():
+        made = greffon.compare([tiny.causal], train=tiny.table, seeds=1, epochs=1, out=out, quiet=True)
     return Kinds(causal, tiny.masked, tiny.classifier, tiny.translator, made.path)
 
 
