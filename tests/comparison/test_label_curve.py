@@ -17,7 +17,6 @@ from greffon.comparison.results import TrainSize
 from greffon.comparison.study import Plan, Study, make_study
 from greffon.comparison.task import execute
 from greffon.comparison.text_table import TextTable
-from greffon.core.errors import on_command_line
 from greffon.core.recipe import Data
 from greffon.data.splits import load_draw
 from greffon.runs.run import Run
@@ -138,19 +137,3 @@ def test_more_labels_make_the_table_of_tfidf_anew(curve: Curve, tmp_path: Path) 
     make_tables(tmp_path, curve.study, told.append)
     assert TextTable.read(table_file(tmp_path, "tfidf")).covers(texts)
     assert told == ["reading all texts with the body of pretrained"], "vectors of all texts are there from the first"
-
-
-def test_patience_without_effect_is_told(curve: Curve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("greffon.comparison.study.ONE_FOLD_FROM", 10)
-
-    def told(**settings: int) -> list[str]:
-        said: list[str] = []
-        plan = replace(curve.study.plan, settings=settings)
-        make_study([*curve.study.sources.values()], curve.study.data, plan, said.append)
-        return [on_command_line(one) for one in said if "patience" in one]
-
-    assert told() == []
-    assert told(patience=3) == [
-        "--patience 3 has no effect with 6 labels: below 10 the epoch is selected by the mean of folds that all train "
-        "to the end"
-    ]

@@ -139,6 +139,7 @@ def test_every_label_is_used_and_the_epoch_comes_from_the_folds(tiny: TinyRuns, 
     assert run.scores["accuracy"] == found["scores"]["accuracy"]
     assert run.scores["cross_validated"] == 5
     assert "test_accuracy" in run.scores
+    assert not any("test_accuracy" in at for at in found["curve"])
     assert len(load_splits(run.recipe.data).train) == 24
     folds = sorted((run.path / "selection").glob("fold-*"))
     parts = [load_splits(Run.open(fold).recipe.data) for fold in folds]
@@ -146,11 +147,45 @@ def test_every_label_is_used_and_the_epoch_comes_from_the_folds(tiny: TinyRuns, 
     for fold, part in zip(folds, parts, strict=True):
         assert not {text.text for text in part.train} & {text.text for text in part.valid}
         assert len(part.train) + len(part.valid) == 24
+        assert not any("test_accuracy" in entry.get("valid", {}) for entry in Run.open(fold).metrics())
         kept = ["finished", "held-out.json", "metrics.jsonl", "recipe.json"]
         assert sorted(path.name for path in fold.iterdir()) == kept
         held_out = json.loads((fold / "held-out.json").read_text())["probabilities"]
         assert np.array(held_out).shape == (len(part.valid), 2)
     assert "cross-validated accuracy" in outcome(run, 3)
+
+
+@pytest.mark.parametrize("head", ["random", "probe"])
+def test_the_folds_end_when_their_mean_has_got_no_better(tiny: TinyRuns, tmp_path: Path, head: str) -> None:
+    train = table(tmp_path / "t.csv", 24, classes=4)
+    settings = {"epochs": 12, "learning_rate": 3e-2, "head_init": head, "quiet": True}
+    runs = [
+        greffon.finetune(tiny.causal, train=train, out=tmp_path / str(n), patience=n, **settings) for n in (0, 1, 2)
+    ]
+    whole, *ended = [run.selection["curve"] for run in runs if run.selection is not None]
+    assert len(whole) == 13
+    for patience, (run, curve) in enumerate(zip(runs[1:], ended, strict=True), start=1):
+        assert curve == whole[: len(curve)], "the same numbers as without an end"
+        ends = []  # after a multiple of the patience, of which the last so many were neither best nor lowest
+        for done in range(patience, 13, patience):
+            losses = [at["loss"] for at in whole[: done + 1]]
+            keys = [(at["accuracy"], -at["loss"]) for at in whole[: done + 1]]
+            best = keys.index(max(keys)) if head == "random" else 0  # a probe gives way to a lower loss alone
+            ends += [done] * (done - max(best, losses.index(min(losses))) >= patience)
+        assert len(curve) - 1 == ends[0] < 12
+        for fold in map(Run.open, (run.path / "selection").glob("fold-*")):
+            assert fold.finished
+            assert sum("valid" in entry for entry in fold.metrics()) == len(curve)
+
+
+def test_layers_that_are_unfrozen_late_have_their_turn(tiny: TinyRuns, tmp_path: Path) -> None:
+    data = Data(train=(str(table(tmp_path / "t.csv", 10)),), selection="folds")
+    found = [
+        graft_recipe(tiny.causal, data, load_splits(data), epochs=9, seed=0, gradual_unfreezing=late, settings={})
+        for late in (False, True)
+    ]
+    assert found[0].training.patience > 0
+    assert found[1].training.patience == 0
 
 
 def test_the_final_training_is_that_of_the_recipe_cut_short(tiny: TinyRuns, tmp_path: Path) -> None:
@@ -289,7 +324,8 @@ def test_the_mean_over_folds_is_weighed_by_their_texts(tiny: TinyRuns, tmp_path:
 
 @pytest.mark.parametrize("after", [0.0, 0.6])
 def test_a_kill_anywhere_resumes_bit_for_bit(tiny: TinyRuns, tmp_path: Path, after: float) -> None:
-    train, settings = table(tmp_path / "t.csv", 16), {"epochs": 2, "batch_size": 4, "head_init": "random"}
+    train = table(tmp_path / "t.csv", 16)
+    settings = {"epochs": 3, "batch_size": 4, "head_init": "random", "patience": 1}  # the folds take turns
     whole = greffon.finetune(tiny.causal, train=train, out=tmp_path / "whole", quiet=True, **settings)
     code = (
         "import sys, greffon; "

@@ -15,7 +15,6 @@ from greffon.data.splits import Splits, load_pool, load_splits
 from greffon.data.tasks.base import LABEL
 from greffon.runs.run import Run
 from greffon.training.finetune import check, check_body, graft_recipe
-from greffon.training.selection import ONE_FOLD_FROM
 
 
 @dataclass(frozen=True)
@@ -175,12 +174,6 @@ def make_study(runs: Sequence[Run], data: Data, plan: Plan, tell: Callable[[str]
     findings += [finding for source in sources.values() for finding in check_body(source)]
     for finding in findings:
         tell(str(finding))
-    few = [f"{size:,}" for size in plan.train_sizes if size < ONE_FOLD_FROM]
-    if few and (patience := plan.settings.get("patience")):
-        tell(
-            f"{setting('patience', patience)} has no effect with {' and '.join(few)} labels: below {ONE_FOLD_FROM} the "
-            "epoch is selected by the mean of folds that all train to the end"
-        )
     scratch = scratches(recipes)
     if len({*scratch.values()}) > 1:
         pairs = ", ".join(f"{own} for {name}" for name, own in scratch.items())

@@ -51,7 +51,7 @@ class Training:
     unfreeze_every: int = 0
     """Unfreeze one more layer, from the top, every N steps; 0 trains all layers from the start."""
     patience: int = 0
-    """Stop after N evaluations without a better score; 0 disables early stopping."""
+    """Stop after N evaluations with neither a better score nor a lower loss; 0 disables early stopping."""
     compile: bool = False
     """Compile the blocks with torch.compile: takes about a minute, and seldom pays off on a CPU."""
     seed: int = 0

@@ -30,7 +30,6 @@ from greffon.runs.run import Run
 from greffon.training.adaptation import prepare
 from greffon.training.distributed.launch import begin, launched
 from greffon.training.jobs import steps_of_epoch
-from greffon.training.selection import ONE_FOLD_FROM
 
 EPOCHS = Finetuning().epochs
 MOST_EPOCHS = 10_000
@@ -65,7 +64,7 @@ def finetune(
         refuse_idle(LABEL_RULES, {**asked, "task": data.task})
         splits = load_splits(data)
         if data.selection == "folds":
-            _refuse_without_valid(settings, len(splits.train))
+            _refuse_without_valid(settings)
         recipe = graft_recipe(
             source,
             data,
@@ -90,17 +89,12 @@ def finetune(
         return begin(out, lay_out, force=force, quiet=quiet, group=group, launch=launch)
 
 
-def _refuse_without_valid(settings: Mapping[str, Any], texts: int) -> None:
+def _refuse_without_valid(settings: Mapping[str, Any]) -> None:
     """Refuse settings that need validation texts, where the epoch is selected by cross-validation."""
     if settings.get("average_checkpoints"):
         raise UserError(
             f"{setting('average_checkpoints')} keeps the mean if it is better on validation texts; "
             f"add {setting('valid')}"
-        )
-    if settings.get("patience") and texts < ONE_FOLD_FROM:
-        raise UserError(
-            f"{setting('patience')} has no effect without {setting('valid')}: with fewer than {ONE_FOLD_FROM} labels "
-            f"the epoch is selected by the mean of folds that all train to the end; give one of them"
         )
 
 
@@ -210,6 +204,8 @@ def graft_recipe(
     training = found.finetuning
     if graft.head_init == "probe":  # what the probe knows is soon lost at the rates that a new head needs
         training = replace(training, learning_rate=min(training.learning_rate, PROBE_LEARNING_RATE))
+    if gradual_unfreezing or settings.get("unfreeze_every"):  # the last layers to be trained must have their turn
+        training = replace(training, patience=0)
     training = override(training, {**settings, "seed": seed})
     asked = {**settings, "gradual_unfreezing": gradual_unfreezing}
     refuse_idle(FINETUNING_RULES, asked, vars(training))

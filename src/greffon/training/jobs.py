@@ -48,8 +48,10 @@ class Job:
     digest: str  # the identity of the data
     summary: str  # one line about the data
     epoch: int = 0  # steps of one epoch, where training is counted in epochs
-    judge: Callable[[Model], list[list[float]]] | None = None  # probabilities of a fold's held-out texts, where needed
+    # of a fold: its scores, and the probabilities of its held-out texts
+    judge: Callable[[Model], tuple[dict[str, float], list[list[float]]]] | None = None
     final_step: int | None = None  # where training ends, and is evaluated once; None: at the last step, after many
+    pause_step: int | None = None  # where training is saved and left, to go on later; None: nowhere
 
 
 def lowest_loss(scores: Mapping[str, float]) -> tuple[float, ...]:
@@ -170,7 +172,8 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         random = generator(training.seed, "windows", step)
         return [texts.batch([train[i].some(random) for i in members]) for members in chosen]
 
-    parts_of = {"": splits.valid, "test_": splits.test}
+    # Nothing is read from what a fold says of the test texts.
+    parts_of = {"": splits.valid, "test_": [] if recipe.data.fold else splits.test}
     held = {prefix: (part, texts.for_scoring(texts.encode(part))) for prefix, part in parts_of.items() if part}
 
     def evaluate(model: Model) -> dict[str, float]:
@@ -181,9 +184,10 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
             if not (prefix and "/" in name)  # what is fitted on the test texts is of no use
         }
 
-    def judge(model: Model) -> list[list[float]]:
-        rows: list[list[float]] = np.stack(texts.outputs(model, held[""][1])).tolist()
-        return rows
+    def judge(model: Model) -> tuple[dict[str, float], list[list[float]]]:
+        part, laid_out = held[""]
+        rows = texts.outputs(model, laid_out)
+        return measure.held_out(recipe, part, rows), np.stack(rows).tolist()
 
     test = f", {len(splits.test):,} for the test" if splits.test else ""
     return Job(

@@ -5,7 +5,8 @@
       selection.json      the number of evaluations after which the mean score of the folds was best
 
 Then the run itself trains on all labels, with the same schedule, for as many epochs. Below `ONE_FOLD_FROM` labels there
-are five folds, from there on one is enough. Epoch 0, the head as it starts, is among the choices, and wins ties; where
+are five folds, from there on one is enough. They go on side by side, `patience` evaluations at a time, until their mean
+has got no better for as many. Epoch 0, the head as it starts, is among the choices, and wins ties; where
 it is the probe, another epoch must be clearly better (`clearly_better`). Where no group of texts (no class, or no fifth
 of the scores) can be divided, there are no folds: a head that starts as the probe stays so, and one that starts at
 random is trained for all epochs.
@@ -39,7 +40,8 @@ KEPT = ("recipe.json", "metrics.jsonl", "finished", HELD_OUT)
 """What is kept of a fold that has done its work."""
 
 Scores = Mapping[str, float]
-Train = Callable[[Run], Run]
+Train = Callable[[Run, int | None], Run]
+"""Trains a run, up to a step or (None) to its end."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +69,16 @@ def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], grou
         if group.is_main and not file.is_file():
             prepare_folds(run)
     folds = [] if file.is_file() else [Run.open(folder) for folder in sorted((run.path / FOLDER).glob("fold-*"))]
-    for number, fold in enumerate(folds, start=1):
-        if not fold.finished:
-            tell(f"choosing the number of epochs without a part of the labels: {number} of {len(folds)}")
-            train(fold)
+    if folds:
+        tell(f"choosing the number of epochs without a part of the labels: {len(folds)} trainings of all but one part")
+        train_folds(run, folds, job.selection_key, train, group)
     with group.main_process_first():
         if group.is_main:
             if not file.is_file():
                 made = choose(run, folds, job.selection_key)
                 for fold in folds:
                     keep_held_out(fold, made.evaluations)
+                    fold.mark_finished()
                 write_json(file, vars(made))
             tidy(run)
     chosen = Selection(**read_json(file))
@@ -90,6 +92,34 @@ def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], grou
         return {**chosen.scores, "cross_validated": chosen.folds, **job.evaluate(model)}
 
     return replace(job, evaluate=evaluate, final_step=chosen.steps(run.recipe))
+
+
+def train_folds(
+    run: Run,
+    folds: Sequence[Run],
+    key: Callable[[Scores], tuple[float, ...]],
+    train: Train,
+    group: ProcessGroup,
+) -> None:
+    """Train the folds to the end of the run's patience, or to their last steps.
+
+    One fold ends by its own patience. Several each do as many evaluations as the patience before their mean is judged.
+    What is decided depends on their scores up to there alone, so that an interruption anywhere changes nothing.
+    """
+    patience, last = run.recipe.training.patience, evaluations(run.recipe.training)
+    stride = patience if patience and len(folds) > 1 else last
+    for done in range(stride, last + stride, stride):
+        for fold in folds:
+            own = fold.recipe.training
+            step = done * own.eval_interval
+            if not fold.finished and not 0 < step <= fold.checkpoint_step:
+                train(fold, step if step < own.steps else None)
+        curve = mean_curve(run, folds)
+        improved = _best(curve, lambda scores: (-scores["loss"],))
+        if not _is_probed(run.recipe):  # a probe gives way to a clearly lower loss only
+            improved = max(improved, _best(curve, key))
+        if group.broadcast(0 < patience < len(curve) - improved):
+            return
 
 
 def keep_held_out(fold: Run, evaluations: int) -> None:
@@ -140,36 +170,47 @@ def fold_recipe(recipe: Recipe, fold: int, texts: int) -> Recipe:
         steps=shorter(training.steps),
         evaluate_every=shorter(training.evaluate_every),
         unfreeze_every=shorter(training.unfreeze_every),
-        # Where several folds are averaged, each must reach every epoch.
+        # Several folds are judged by their mean, and so each must reach every epoch until that ends.
         patience=training.patience if texts >= ONE_FOLD_FROM else 0,
     )
     return replace(recipe, data=data, training=training, cost={})
 
 
 def choose(run: Run, folds: Sequence[Run], key: Callable[[Scores], tuple[float, ...]]) -> Selection:
-    """Average the scores of the folds at each evaluation, weighed by their texts, and take the first of the best."""
+    """Take the first of the best evaluations by the mean scores of the folds."""
     if not folds:
-        return Selection(0 if _is_probed(run.recipe) else _evaluations(run.recipe.training), 0, {}, [])
-    counts = [len(load_splits(fold.recipe.data).valid) for fold in folds]
+        return Selection(0 if _is_probed(run.recipe) else evaluations(run.recipe.training), 0, {}, [])
+    curve = mean_curve(run, folds)
+    best = _best(curve, key)
+    if best and _is_probed(run.recipe) and not clearly_better(folds, best):
+        best = 0
+    return Selection(best, len(folds), curve[best], curve)
+
+
+def mean_curve(run: Run, folds: Sequence[Run]) -> list[dict[str, float]]:
+    """Average the scores of the folds at each evaluation, weighed by their texts."""
+    numbers = fold_numbers(load_splits(run.recipe.data).train, run.recipe.data.task)
+    counts = [int((numbers == fold.recipe.data.fold - 1).sum()) for fold in folds]
     curves = [
         [_numbers(entry["valid"]) for entry in fold.metrics() if "valid" in entry and "averaged" not in entry]
         for fold in folds
     ]
-    curve = [
+    return [
         {name: float(np.average([one[name] for one in at], weights=counts)) for name in at[0]}
         for at in zip(*curves, strict=False)
     ]
-    best = max(range(len(curve)), key=lambda i: (*key(curve[i]), -i))
-    if best and _is_probed(run.recipe) and not clearly_better(folds, best):
-        best = 0
-    return Selection(best, len(folds), curve[best], curve)
+
+
+def _best(curve: Sequence[Scores], key: Callable[[Scores], tuple[float, ...]]) -> int:
+    """Return the first evaluation with the best scores."""
+    return max(range(len(curve)), key=lambda i: (*key(curve[i]), -i))
 
 
 def _is_probed(recipe: Recipe) -> bool:
     return recipe.graft is not None and recipe.graft.head_init == "probe"
 
 
-def _evaluations(training: Training) -> int:
+def evaluations(training: Training) -> int:
     """Count the evaluations of a whole training, after the first one."""
     return -(-training.steps // training.eval_interval)
 

@@ -23,13 +23,14 @@ class TrainingState:
 
     step: int = 0
     best: dict[str, float] | None = None
-    stale: int = 0  # evaluations since the best
+    lowest_loss: float | None = None
+    stale: int = 0  # evaluations since the best and the one with the lowest loss
     seconds: float = 0.0
     elapsed: float = 0.0  # seconds of training with its evaluations, where it follows the clock
     spikes: SpikeDetector = field(default_factory=SpikeDetector)
 
     def out_of_patience(self, training: Training) -> bool:
-        """Whether there were too many evaluations without a better score."""
+        """Whether there were too many evaluations with neither a better score nor a lower loss."""
         return 0 < training.patience <= self.stale
 
 

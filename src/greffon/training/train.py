@@ -38,9 +38,17 @@ from greffon.training.stop import Interrupted, stop_signals
 from greffon.training.trainer import Trainer
 
 
-def train(run: Run, *, quiet: bool = False, group: ProcessGroup = SINGLE_PROCESS, trackers: Sequence[str] = ()) -> Run:
+def train(
+    run: Run,
+    *,
+    quiet: bool = False,
+    group: ProcessGroup = SINGLE_PROCESS,
+    trackers: Sequence[str] = (),
+    until: int | None = None,
+) -> Run:
     """Train a run to its last step; a run that has a checkpoint resumes from it.
 
+    With `until`, it is saved and left after that step, and goes on from there when it is trained again.
     `trackers` are tools that are told of the metrics as well: tensorboard, mlflow.
     """
     keep_memory()
@@ -49,7 +57,7 @@ def train(run: Run, *, quiet: bool = False, group: ProcessGroup = SINGLE_PROCESS
     tell: Callable[[str], None] = (lambda message: None) if silent else say
     try:
         with sole_use(run.path) if group.holds_lock else nullcontext():
-            _carry_out(run, tell, quiet, group, trackers)
+            _carry_out(run, tell, quiet, group, trackers, until)
     except KeyboardInterrupt as stop:
         raise Interrupted(f"greffon resume {run.path}", getattr(stop, "signal", signal.SIGINT)) from None
     except OSError as problem:
@@ -58,7 +66,12 @@ def train(run: Run, *, quiet: bool = False, group: ProcessGroup = SINGLE_PROCESS
 
 
 def _carry_out(
-    run: Run, tell: Callable[[str], None], quiet: bool, group: ProcessGroup, trackers: Sequence[str]
+    run: Run,
+    tell: Callable[[str], None],
+    quiet: bool,
+    group: ProcessGroup,
+    trackers: Sequence[str],
+    until: int | None,
 ) -> None:
     with group.main_process_first():
         if group.is_main:
@@ -67,12 +80,12 @@ def _carry_out(
     run.recipe = _agreed(run.recipe, group)
     check_memory(run.recipe, group.copies)
     with group.main_process_first():
-        job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
+        job = replace(JOBS[run.recipe.objective](run.recipe, run.tokenizer), pause_step=until)
     tell(job.summary)
     _note_data(run, job)
     _adapt(run, tell, quiet, group)
     if run.recipe.data.selection == "folds" and not run.recipe.data.fold:
-        job = selected(run, job, lambda fold: train(fold, quiet=True, group=group), tell, group)
+        job = selected(run, job, lambda fold, step: train(fold, quiet=True, group=group, until=step), tell, group)
     timed = run.recipe.training.steps == 0
     if timed or not (run.recipe.cost or quiet):
         recipe = _agreed(calibrated(run.recipe, job, group), group)
@@ -157,6 +170,8 @@ def _train(
         listening(run, trackers if group.is_main else (), state.step) as listeners,
     ):
         Trainer(run, job, model, optimizers, state, group, progress, listeners, schedule).train(stop)
+    if job.pause_step is not None:
+        return
     run.mark_finished()
     if state.spikes.skipped:
         tell(f"{state.spikes.skipped:,} steps were skipped because their numbers went wrong; metrics.jsonl names them")

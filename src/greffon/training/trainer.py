@@ -53,12 +53,16 @@ class Trainer:
         """The settings of the run's recipe."""
         return self.run.recipe.training
 
+    @property
+    def only_scored(self) -> bool:
+        """Whether only the scores are of use, as of a fold: its weights are never read, and an epoch is done again."""
+        return self.run.recipe.data.fold > 0
+
     def train(self, stop: Stop) -> None:
         """Bring the model to its last step, to the end of its patience, or to where the user stops it."""
         training, state, job, schedule = self.training, self.state, self.job, self.schedule
-        if (
-            state.out_of_patience(training) or state.step == job.final_step
-        ):  # just before the run was marked as finished
+        # Just before the run was marked as finished, or is paused.
+        if state.out_of_patience(training) or state.step in (job.final_step, job.pause_step):
             schedule.done = schedule.at(state.step).steps
         if state.step == 0 and job.final_step in (None, 0):
             self.evaluate()
@@ -70,11 +74,11 @@ class Trainer:
             self.model, job.objective, job.batches, self.optimizers, training, schedule, state.spikes, self.group
         ):
             self.after(step, stop)
-            if step.number == job.final_step:
+            if step.number in (job.final_step, job.pause_step):
                 break
             if state.out_of_patience(training):
-                several = "s" * (state.stale != 1)
-                self.progress.say(f"stopping early: no better score in {state.stale} evaluation{several}")
+                since = f"{state.stale} evaluation{'s' * (state.stale != 1)}"
+                self.progress.say(f"stopping early: neither a better score nor a lower loss in {since}")
                 break
         if job.final_step is None and training.average_checkpoints > 1 and self.evaluate_average():
             self.save()
@@ -99,8 +103,9 @@ class Trainer:
             if self.training.average_checkpoints > 1:
                 self.run.save_snapshot(step.number, self.model, keep=self.training.average_checkpoints)
         checkpoint_due = time.monotonic() - self.saved > 60 * self.training.checkpoint_minutes
+        checkpoint_due |= step.number == self.job.pause_step or (evaluation_due and not self.only_scored)
         stopped, checkpoint_due = self.group.any_rank(bool(stop.asked), checkpoint_due)
-        if evaluation_due or checkpoint_due or stopped:
+        if checkpoint_due or stopped:
             self.state.elapsed = self.clock.elapsed(time.monotonic()) if self.clock else 0.0
             self.save()
             self.saved = time.monotonic()
@@ -160,21 +165,23 @@ class Trainer:
         `averaged` is the number of snapshots whose mean the weights are.
         """
         state, key = self.state, self.job.selection_key
-        scores = self.group.score(self.model, self.job.evaluate)
-        if self.job.judge is not None:
-            judged = self.group.score(self.model, self.job.judge)
+        if self.job.judge is None:
+            scores = self.group.score(self.model, self.job.evaluate)
+        else:
+            scores, judged = self.group.score(self.model, self.job.judge)
             if self.group.is_main:
                 self.run.log_judged({"step": state.step, "probabilities": judged})
         entry = {"step": state.step, "seconds": round(state.seconds, 3), "valid": scores}
         self.listeners.record({**entry, "averaged": averaged} if averaged else entry)
         self.progress.evaluation(state.step, scores, averaged)
+        state.stale += 1
+        if math.isfinite(scores["loss"]) and (state.lowest_loss is None or scores["loss"] < state.lowest_loss):
+            state.lowest_loss, state.stale = scores["loss"], 0
         # A loss that is not a number is never the best, whatever the other scores.
         if state.best is None or (math.isfinite(scores["loss"]) and key(scores) > key(state.best)):
-            state.best = {**scores, "step": state.step}
-            state.stale = 0
-            self.run.save_model(self.model, state.best)
-        else:
-            state.stale += 1
+            state.best, state.stale = {**scores, "step": state.step}, 0
+            if not self.only_scored:
+                self.run.save_model(self.model, state.best)
 
     def evaluate_average(self) -> bool:
         """Evaluate the mean of the last snapshots, and say whether it is the best; the model keeps its own weights."""
