@@ -37,7 +37,7 @@ from greffon.nn.model import Model
 from greffon.nn.quantize import can_quantize_int8
 from greffon.runs.run import Run
 from greffon.training.adaptation import ADAPTED
-from greffon.training.finetune import PROBE_LEARNING_RATE, check_body, graft_recipe
+from greffon.training.finetune import PROBE_LEARNING_RATE, PROBE_PATIENCE, check_body, graft_recipe
 from greffon.training.transfer import transfer
 
 TINY = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 64, "context": 32}
@@ -441,10 +441,12 @@ def test_training_from_scratch_and_pretrained_share_everything_else(body: Run, d
     scratch, pretrained = recipe(True), recipe(False)
     assert isinstance(scratch.training, Training)
     assert (scratch.origin, pretrained.origin) == ("", str(body.path.resolve()))
-    # A head that starts as the probe has a lower learning rate by default; nothing else differs.
+    # A head that starts as the probe has a lower learning rate and less patience by default; nothing else differs.
     assert pretrained.training.learning_rate == PROBE_LEARNING_RATE < scratch.training.learning_rate
-    assert replace(pretrained.training, learning_rate=scratch.training.learning_rate) == scratch.training
-    for settings in ({"head_init": "random"}, {"learning_rate": 5e-4}):
+    assert pretrained.training.patience == PROBE_PATIENCE < scratch.training.patience
+    own = {"learning_rate": scratch.training.learning_rate, "patience": scratch.training.patience}
+    assert replace(pretrained.training, **own) == scratch.training
+    for settings in ({"head_init": "random"}, {"learning_rate": 5e-4, "patience": 2}):
         assert recipe(True, **settings).training == recipe(False, **settings).training
 
 

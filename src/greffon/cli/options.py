@@ -140,7 +140,7 @@ _TRAININGS = {
     "small": {name: value for name, value in vars(_SMALL.training).items() if name != "batch_size"},
     "contrastive": dict(vars(_COMPACT.contrastive).items() - vars(_COMPACT.training).items()),
 }
-_OF_RANDOM_HEADS = ("learning_rate", "pooler_activation", "pooler_norm")
+_OF_RANDOM_HEADS = ("learning_rate", "patience", "pooler_activation", "pooler_norm")
 """Settings with another default for a head that starts as the probe; the help text of --head-init tells of it."""
 
 

@@ -32,7 +32,8 @@ class Graft:
     """Bias of the classes (GPT-2 has none)."""
     head_init: HeadInit = "random"
     """Start the class head as logistic regression on the body's vectors, or at random (default: probe for a pretrained
-    body). The probe has a dense layer without activation, normalized, and is fine-tuned at a lower learning rate."""
+    body). The probe has a dense layer without activation, normalized, and is fine-tuned at a lower learning rate and
+    with less patience."""
     pair_reading: PairReading = "towers"
     """Read the texts of a pair each on its own (towers), or as one text (cross)."""
     class_weights: ClassWeights = "none"

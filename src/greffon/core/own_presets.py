@@ -27,7 +27,7 @@ def compact() -> Preset:
         ),
         training=Training(weight_decay=0.1),
         graft=Graft(),
-        finetuning=Training(batch_size=16, optimizer="adamw", learning_rate=1e-3, warmup_steps=20, patience=3),
+        finetuning=Training(batch_size=16, optimizer="adamw", learning_rate=1e-3, warmup_steps=20, patience=5),
         finetuning_dropout=0.1,
         adaptation=Training(learning_rate=2e-3, muon_learning_rate=2e-3, warmup_steps=20, steps=300, patience=3),
         contrastive=Training(batch_size=64, learning_rate=1e-4, muon_learning_rate=1e-2),

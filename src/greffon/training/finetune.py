@@ -203,7 +203,8 @@ def graft_recipe(
     graft = _graft(found.graft, base, data, settings, scratch=scratch)
     training = found.finetuning
     if graft.head_init == "probe":  # what the probe knows is soon lost at the rates that a new head needs
-        training = replace(training, learning_rate=min(training.learning_rate, PROBE_LEARNING_RATE))
+        rate, patience = min(training.learning_rate, PROBE_LEARNING_RATE), min(training.patience, PROBE_PATIENCE)
+        training = replace(training, learning_rate=rate, patience=patience)
     if gradual_unfreezing or settings.get("unfreeze_every"):  # the last layers to be trained must have their turn
         training = replace(training, patience=0)
     training = override(training, {**settings, "seed": seed})
@@ -240,6 +241,8 @@ def graft_recipe(
 
 PROBE_LEARNING_RATE = 3e-4
 """Highest default learning rate of a head that starts as a probe, and of the body below it."""
+PROBE_PATIENCE = 3
+"""Highest default patience of a head that starts as a probe: it has nothing to learn before it gets better."""
 PROBE_FORM = {"pooler_activation": "identity", "pooler_bias": True, "pooler_norm": True, "class_bias": True}
 """The form of a head that can start as a probe."""
 
