@@ -19,6 +19,7 @@ from greffon.runs.params import (
     params,
     vocabulary_head_component,
 )
+from greffon.training import recipe as training_recipe
 from greffon.training.pretrain import make_recipe
 
 
@@ -142,22 +143,32 @@ def test_bad_questions_are_refused(wrong: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("objective", ["causal", "masked", "contrastive"])
 @pytest.mark.parametrize("preset", [None, "lab", "compact"])
-def test_a_preset_has_what_pretraining_with_it_makes(objective: str, preset: str | None, tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text(f"{'un deux ' * 30}\n" * 2)  # documents longer than a sentence
+def test_a_preset_has_what_pretraining_with_it_makes(
+    objective: str, preset: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text.txt").write_text(f"{'un deux ' * 30}\n" * 2)
+    monkeypatch.setattr(training_recipe, "SMALL", 200)  # so that this is no small text
     recipe = make_recipe(tmp_path / "text.txt", objective=objective, preset=preset)
     made = make_model(recipe)
     assert params(preset=preset, objective=objective).total == sum(p.numel() for p in made.parameters())
 
 
-def test_auto_is_wider_where_documents_are_short(tmp_path: Path) -> None:
-    def width(text: str, **given: object) -> int:
+def test_auto_is_wider_where_the_text_is_small_or_its_documents_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def form(text: str, **given: object) -> tuple[int, float]:
         (tmp_path / "text.txt").write_text(text)
-        return make_recipe(tmp_path / "text.txt", **{"objective": "contrastive", **given}).shape.hidden_size
+        recipe = make_recipe(tmp_path / "text.txt", **{"objective": "contrastive", **given})
+        return recipe.shape.hidden_size, recipe.contrast.block_scale if recipe.contrast else 1.0
 
     short, long = "où est ma carte ?\n" * 20, f"{'un deux ' * 30}\n" * 20
-    assert (width(short), width(long)) == (512, 128)
-    assert width(short, preset="compact") == width(short, objective="masked") == 128
-    assert width(short, hidden_size=64) == 64
+    assert form(short) == form(long) == (512, 0.05)
+    monkeypatch.setattr(training_recipe, "SMALL", 300)
+    assert form(short) == (512, 0.05), "however long the text, its documents are short"
+    assert form(long) == (128, 1.0)
+    assert form(short, preset="compact") == form(short, objective="masked") == (128, 1.0)
+    assert form(short, hidden_size=64) == (64, 1.0)
+    assert form(short, block_scale=0.5) == (512, 0.5)
 
 
 def test_a_contrastive_body_counts_its_own_head() -> None:

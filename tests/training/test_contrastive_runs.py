@@ -1,6 +1,7 @@
 """Runs of the contrastive objective, from a text to a graft."""
 
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -105,6 +106,20 @@ def test_adapting_goes_on_with_the_settings_of_contrast(run: Run, text: Path, tm
     for name in ("steps", "patience", "warmup_steps"):
         assert getattr(adapted, name) == getattr(preset.adaptation, name), name
     assert preset.contrastive.batch_size != preset.adaptation.batch_size
+
+
+def test_what_blocks_add_is_scaled_in_the_weights_that_are_handed_over_and_nowhere_else(
+    run: Run, text: Path, tmp_path: Path
+) -> None:
+    made = greffon.pretrain([text], out=tmp_path / "run", steps=30, dropout=0.1, block_scale=0.25, **TINY)
+    assert [e["loss"] for e in made.metrics() if "loss" in e] == [e["loss"] for e in run.metrics() if "loss" in e]
+    for name, whole in weights(run).items():
+        factor = 0.25 if name.endswith(("attention.out.weight", "feed_forward.down.weight")) else 1.0
+        assert torch.equal(weights(made)[name], factor * whole), name
+    whole_run = Run.open(copytree(run.path, tmp_path / "whole"))
+    further = [greffon.resume(one.path, extra_steps=5, quiet=True) for one in (made, whole_run)]
+    losses = [[e["loss"] for e in one.metrics() if "loss" in e] for one in further]
+    assert losses[0] == losses[1]
 
 
 def test_a_file_is_scored(run: Run, text: Path) -> None:

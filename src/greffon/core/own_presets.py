@@ -38,14 +38,16 @@ def compact() -> Preset:
 def auto() -> Preset:
     """Build the default of pretraining: the shape that suits the objective and the text.
 
-    A body of one layer contrasts documents better than deeper ones that read less text in the same time. It is wider
-    where the documents are short: the mean of few words keeps what each of them says (docs/findings.md). For other
+    A body of one layer contrasts documents better than deeper ones that read less text in the same time. From a small
+    text, or sentences alone, blocks learn less about words than the analysis of the text finds at once: there the body
+    is wider, and what its blocks add is made a small addition to its embeddings (docs/findings.md). For other
     objectives it is `compact`.
     """
     return replace(
         compact(),
         contrastive_layers=1,
-        short_text_sizes={"hidden_size": 512, "heads": 8, "intermediate_size": 512},
+        small_text_sizes={"hidden_size": 512, "heads": 8, "intermediate_size": 512},
+        small_text_contrast={"block_scale": 0.05},
     )
 
 

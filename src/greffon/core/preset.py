@@ -30,14 +30,16 @@ class Preset:
 
     contrastive_layers: int | None = None
     """Number of layers of a body that contrasts documents, where it differs from that of others."""
-    short_text_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of a body that contrasts documents as short as a sentence, where they differ from those of longer ones."""
+    small_text_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of a body that contrasts the documents of a small text, where they differ from those of a larger one."""
+    small_text_contrast: Mapping[str, float] = field(default_factory=dict)
+    """Settings of contrasting the documents of a small text, where they differ from those of a larger one."""
 
-    def shape_for(self, objective: str, *, short_texts: bool = False) -> Shape:
-        """Return the shape of a body that an objective trains, on documents as short as a sentence or longer ones."""
+    def shape_for(self, objective: str, *, small_text: bool = False) -> Shape:
+        """Return the shape of a body that an objective trains, on a small text or a larger one."""
         if objective == "contrastive" and self.contrastive_layers is not None:
             shape = replace(self.encoder_shape or self.shape, layers=self.contrastive_layers)
-            return override(shape, self.short_text_sizes if short_texts else {})
+            return override(shape, self.small_text_sizes if small_text else {})
         if self.encoder_shape is not None and objective in ("masked", "contrastive"):
             return self.encoder_shape
         return self.shape

@@ -43,9 +43,9 @@ from greffon.training.recipe import (
     check_text,
     described,
     foundation,
+    is_small,
     pair_trial,
     resolved,
-    suited_shape,
     tokens_of_step,
 )
 
@@ -185,8 +185,10 @@ def make_recipe(texts: str | Path | Sequence[str | Path] = (), **settings: Any) 
     check_text(texts, corpus, pairs, start.objective)
     vocab_size = _vocab_size(start, base)
     masking = _masking(start.objective, settings, base.origin)
-    contrast = _contrast(start.objective, settings, base.origin)
-    shape = override(suited_shape(base, start, texts, corpus, settings), settings)
+    small = _suits_small_text(start, base, settings) and is_small(texts, corpus)
+    contrast = _contrast(start.objective, settings, base, small)
+    shape = base.preset.shape_for(start.objective, small_text=True) if small else base.shape
+    shape = override(shape, settings)
     if contrast is not None and "span_length" not in settings:  # a shorter context reads shorter spans
         contrast = replace(contrast, span_length=min(contrast.span_length, max(2, shape.context - 2)))
     if contrast is not None and contrast.span_length + 2 > shape.context:
@@ -263,7 +265,13 @@ def _masking(objective: str, settings: Mapping[str, Any], origin: Run | None) ->
     return override(base, given)
 
 
-def _contrast(objective: str, settings: Mapping[str, Any], origin: Run | None) -> Contrast | None:
+def _suits_small_text(start: Start, base: Foundation, settings: Mapping[str, Any]) -> bool:
+    """Whether the form follows the text: no weights to start from, and no size that was given, fix it."""
+    sizes = base.preset.small_text_sizes
+    return start.objective == "contrastive" and base.origin is None and bool(sizes) and not {*sizes} & {*settings}
+
+
+def _contrast(objective: str, settings: Mapping[str, Any], base: Foundation, small: bool) -> Contrast | None:
     """Read the settings of the contrast of documents; another objective has none."""
     given = {f.name: settings[f.name] for f in fields(Contrast) if f.name in settings}
     if objective != "contrastive":
@@ -272,7 +280,9 @@ def _contrast(objective: str, settings: Mapping[str, Any], origin: Run | None) -
                 f"{setting(next(iter(given)))} belongs to {setting('objective', 'contrastive')}, not to {objective}"
             )
         return None
-    return override(Contrast() if origin is None else origin.recipe.contrast or Contrast(), given)
+    if base.origin is not None:
+        return override(base.origin.recipe.contrast or Contrast(), given)
+    return override(Contrast(), {**(base.preset.small_text_contrast if small else {}), **given})
 
 
 def _with_budget(training: Training, tokens_a_step: int, budget: Budget) -> Training:

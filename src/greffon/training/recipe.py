@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -134,20 +133,18 @@ def foundation(start: Start, settings: Mapping[str, Any]) -> Foundation:
 
 SHORT = 120
 """Mean number of characters below which documents are as short as a sentence."""
-SAMPLE = 1000
-"""Documents at the beginning of each text by which it is judged."""
+SMALL = 8_000_000
+"""Characters below which a text is small, however long its documents are."""
 
 
-def suited_shape(
-    base: Foundation, start: Start, texts: Sequence[str | Path], corpus: Corpus, settings: Mapping[str, Any]
-) -> Shape:
-    """Return the shape that suits the text, unless weights to start from, or a size that was given, fix it."""
-    sizes = base.preset.short_text_sizes
-    if start.objective != "contrastive" or base.origin is not None or not sizes or {*sizes} & {*settings}:
-        return base.shape
-    lengths = [len(text) for source in texts for text in islice(documents([source], corpus.text_column), SAMPLE)]
-    short = bool(lengths) and sum(lengths) < SHORT * len(lengths)
-    return base.preset.shape_for(start.objective, short_texts=short)
+def is_small(texts: Sequence[str | Path], corpus: Corpus) -> bool:
+    """Whether a text is small, or its documents, as far as they are read, are as short as a sentence."""
+    characters = count = 0
+    for text in documents(texts, corpus.text_column):
+        characters, count = characters + len(text), count + 1
+        if characters >= SMALL:
+            return characters < SHORT * count
+    return True
 
 
 def _like(origin: Run, start: Start, settings: Mapping[str, Any]) -> Foundation:

@@ -13,6 +13,7 @@ from greffon.core.training import Training
 from greffon.nn.model import Model
 from greffon.runs.run import Run
 from greffon.runs.tensors import fill, tensors_of
+from greffon.training.block_scale import scaled_blocks
 from greffon.training.clock import Clock
 from greffon.training.distributed.base import ProcessGroup
 from greffon.training.jobs import Job
@@ -181,7 +182,13 @@ class Trainer:
         if state.best is None or (math.isfinite(scores["loss"]) and key(scores) > key(state.best)):
             state.best, state.stale = {**scores, "step": state.step}, 0
             if not self.only_scored:
-                self.run.save_model(self.model, state.best)
+                self.hand_over(state.best)
+
+    def hand_over(self, scores: dict[str, float]) -> None:
+        """Save the weights as the run's model."""
+        contrast = self.run.recipe.contrast
+        with scaled_blocks(self.model, contrast.block_scale if contrast else 1.0):
+            self.run.save_model(self.model, scores)
 
     def evaluate_average(self) -> bool:
         """Evaluate the mean of the last snapshots, and say whether it is the best; the model keeps its own weights."""
