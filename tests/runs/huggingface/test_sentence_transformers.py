@@ -116,6 +116,24 @@ def test_pooling_length_and_scale_are_read(
     np.testing.assert_allclose(vectors_of(again), expected, atol=2e-6)
 
 
+@pytest.mark.parametrize("place", ["saved again", "tokenizer_config.json", "sentence_roberta_config.json", "nowhere"])
+def test_the_longest_text_is_read_where_their_versions_keep_it(place: str, encoder: Run, tmp_path: Path) -> None:
+    folder = exported(encoder, tmp_path / "theirs")
+    change(folder / "sentence_bert_config.json", max_seq_length=12)
+    if place == "saved again":
+        SentenceTransformer(str(folder), device="cpu").save(str(tmp_path / "saved"))
+        folder = tmp_path / "saved"
+        assert "max_seq_length" not in json.loads((folder / "sentence_bert_config.json").read_text())
+    else:
+        (folder / "sentence_bert_config.json").unlink()
+        change(folder / "tokenizer_config.json", model_max_length=12 if place == "tokenizer_config.json" else 40)
+    if place == "sentence_roberta_config.json":
+        (folder / place).write_text('{"max_seq_length": 12}')
+    run = greffon.import_checkpoint(folder, out=tmp_path / "run", quiet=True)
+    assert run.recipe.embedding.max_length == (40 if place == "nowhere" else 12)
+    np.testing.assert_allclose(greffon.embed(run, TEXTS, long_texts="truncate"), vectors_of(folder), atol=2e-6)
+
+
 def test_an_imported_one_is_fine_tuned_with_its_pooling_and_length(
     encoder: Run, tiny: TinyRuns, tmp_path: Path
 ) -> None:
@@ -158,6 +176,7 @@ def test_embed_context(encoder: Run) -> None:
         ("1_Pooling/config.json", None, "is missing: how vectors are pooled"),
         ("sentence_bert_config.json", '{"max_seq_length": -3}', "max_seq_length is -3"),
         ("sentence_bert_config.json", '{"max_seq_length": "x"}', "max_seq_length is 'x'"),
+        ("sentence_bert_config.json", '{"max_seq_length": 2}', "max_seq_length is 2; it must be a whole"),
         ("sentence_bert_config.json", '{"do_lower_case": true}', "do_lower_case is not supported"),
         ("config_sentence_transformers.json", '{"default_prompt_name": "query"}', "write the prompt before each text"),
     ],

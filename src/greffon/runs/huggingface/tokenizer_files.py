@@ -169,9 +169,12 @@ def _read_m2m100(path: Path, settings: Mapping[str, Any], config: Mapping[str, A
 
 
 def _specification(path: Path, family: Family, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of tokenizer.json, or build it from the older files."""
+    """Return the content of tokenizer.json, or build it from the older files.
+
+    Padding and truncation in the file are those of the batch that was read last before it was saved.
+    """
     if (path / "tokenizer.json").is_file():
-        return read_json(path / "tokenizer.json")
+        return {**read_json(path / "tokenizer.json"), "padding": None, "truncation": None}
     if (path / "vocab.txt").is_file():
         return _wordpiece(path / "vocab.txt", settings)
     if (path / "vocab.json").is_file() and (path / "merges.txt").is_file() and family in (GPT2, ROBERTA):
