@@ -18,6 +18,9 @@ from greffon.runs.huggingface.families import DISTILBERT, GPT2, MODEL_TYPES
 from greffon.runs.huggingface.family import Family, token_graft
 from greffon.runs.huggingface.rotary_families import EUROBERT, EUROBERT_POOLINGS, MODERNBERT, POOLER_ACTIVATIONS
 
+_WITH_CODE = ("eurobert",)
+"""Model types whose published checkpoints carry the code that `transformers` has taken over, and which is left out."""
+
 
 def family_of(config: Mapping[str, Any], where: str) -> Family:
     """Return the family of a checkpoint; raise a `UserError` for settings that are not supported."""
@@ -25,7 +28,7 @@ def family_of(config: Mapping[str, Any], where: str) -> Family:
     if not isinstance(named, str) or named not in MODEL_TYPES:
         raise UserError(f"{where}: model_type {named!r} is not supported; known are {', '.join(MODEL_TYPES)}")
     family = MODEL_TYPES[named]
-    if "auto_map" in config:
+    if "auto_map" in config and family.kind not in _WITH_CODE:
         raise UserError(f"{where}: auto_map asks for code of the checkpoint's own, which is never run")
     for name, known in family.settings.items():
         if name in config and config[name] not in known:
