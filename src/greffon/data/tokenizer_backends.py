@@ -155,7 +155,7 @@ class SentencePiece:
 
 
 def sentencepiece_processor(model: bytes) -> Any:
-    """Open a SentencePiece model."""
+    """Open a SentencePiece model; raise a `RuntimeError`, as the library does, for a broken one."""
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
@@ -163,6 +163,8 @@ def sentencepiece_processor(model: bytes) -> Any:
             "a SentencePiece model needs the sentencepiece package; "
             "install it with: pip install 'greffon[sentencepiece]'"
         ) from None
+    if not model:  # the library takes nothing for a model that is yet to come
+        raise RuntimeError("it is empty")
     return SentencePieceProcessor(model_proto=model)
 
 
