@@ -78,7 +78,7 @@ class HuggingFace:
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
         specification = json.loads(serialised)
-        _refuse_impossible_merges(specification)
+        refuse_impossible_merges(specification)
         self._tokenizer = tokenizers.Tokenizer.from_str(serialised.decode("utf-8"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -168,7 +168,7 @@ def sentencepiece_processor(model: bytes) -> Any:
     return SentencePieceProcessor(model_proto=model)
 
 
-def _refuse_impossible_merges(specification: dict[str, Any]) -> None:
+def refuse_impossible_merges(specification: dict[str, Any]) -> None:
     """Refuse merges that lack the prefix they should have: the library would end the process over them."""
     model = specification.get("model")
     prefix = model.get("continuing_subword_prefix") if isinstance(model, dict) else None

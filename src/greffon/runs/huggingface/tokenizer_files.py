@@ -12,7 +12,7 @@ from greffon.core.errors import UserError
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.core.recipe import Recipe
 from greffon.data.tokenizer import ROLES, Tokenizer
-from greffon.data.tokenizer_backends import HuggingFace
+from greffon.data.tokenizer_backends import HuggingFace, refuse_impossible_merges
 from greffon.data.tokenizer_imported import Imported, Marian, SharedPieces, imported
 from greffon.objectives.tasks.pairs import PairTexts
 from greffon.runs.huggingface.families import GPT2, M2M100, MARIAN, MBART, ROBERTA
@@ -44,13 +44,16 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
         return read_mbart(path, settings, config)
     try:
         specification = _specification(path, family, settings)
+        refuse_impossible_merges(specification)
         library = tokenizers.Tokenizer.from_str(json.dumps(specification))
-    except UserError:
+        pieces: dict[str, int] = library.get_vocab(with_added_tokens=True)
+        around: list[int] = library.encode("", add_special_tokens=True).ids
+    except (UserError, KeyboardInterrupt):
         raise
-    except Exception as error:  # the library raises bare Exception
-        raise UserError(f"{path}: the tokenizer is broken ({error}); fetch it again") from None
-    pieces: dict[str, int] = library.get_vocab(with_added_tokens=True)
-    around: list[int] = library.encode("", add_special_tokens=True).ids
+    except BaseException as error:  # the library raises bare Exception, and panics
+        raise UserError(
+            f"{path}: the tokenizer is broken ({' '.join(str(error).split())[:200]}); fetch it again"
+        ) from None
     known: dict[str, int] = {}
     if family.body == "encoder":
         if len(around) not in (0, 2):
