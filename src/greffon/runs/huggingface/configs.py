@@ -67,11 +67,12 @@ TASK, THRESHOLDS = "greffon_task", "thresholds"
 """Settings of our own: that a head reads pairs, which `problem_type` does not tell, and the thresholds of labels."""
 
 
-def task_of(config: Mapping[str, Any], use: str) -> Task:
-    """Return the task of a checkpoint's head; only an export from here says that one reads pairs."""
+def task_of(config: Mapping[str, Any], use: str, *, crossed: bool) -> Task:
+    """Return the task of a checkpoint's head; `crossed` says that it is a cross-encoder, which reads pairs."""
     if use != "classify":
         return "tokens" if use == "tokens" else "classes"
-    return "pairs" if config.get(TASK) == "pairs" else _answer_of(config)
+    answer = _answer_of(config)
+    return "pairs" if config.get(TASK) == "pairs" or (crossed and answer != "multilabel") else answer
 
 
 def _answer_of(config: Mapping[str, Any]) -> Task:

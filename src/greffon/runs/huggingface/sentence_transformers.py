@@ -17,6 +17,7 @@ _SETTINGS = tuple(
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 """Names of the settings of a Transformer: the first is the one that is written, the others are older."""
+_ABOUT = "config_sentence_transformers.json"
 _POOLS: dict[str, Pool] = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
 """Our poolings by their names."""
 _FLAGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "lasttoken": "pooling_mode_lasttoken"}
@@ -24,6 +25,14 @@ _FLAGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "
 _OTHER_FLAGS = (
     "pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens",
 )  # fmt: skip
+
+
+def is_cross_encoder(path: Path, config: Mapping[str, Any]) -> bool:
+    """Whether a head over whole texts is a `CrossEncoder`, which reads pairs; older versions say so in config.json."""
+    if any(config.get(name) is not None for name in ("sentence_transformers", "sbert_ce_default_activation_function")):
+        return True
+    file = path / _ABOUT
+    return file.is_file() and read_json(file).get("model_type") == "CrossEncoder"
 
 
 def read_embedding(path: Path, context: int, *, lowercase: bool) -> Embedding | None:
@@ -42,7 +51,7 @@ def read_embedding(path: Path, context: int, *, lowercase: bool) -> Embedding | 
     if found.get("do_lower_case") and not lowercase:
         raise UserError(f"{settings}: do_lower_case is not supported with a tokenizer that keeps upper case")
     longest = _longest(settings, found, "max_seq_length") or _longest_of_tokenizer(path) or context
-    prompts = path / "config_sentence_transformers.json"
+    prompts = path / _ABOUT
     if prompts.is_file() and (named := read_json(prompts).get("default_prompt_name")) is not None:
         raise UserError(f"{prompts}: default_prompt_name {named!r} is not supported; write the prompt before each text")
     return Embedding(pooling, normalize="Normalize" in folders, max_length=min(longest, context))
@@ -109,7 +118,7 @@ def write_modules(run: Run, out: Path) -> None:
     write_json(out / "1_Pooling" / "config.json", {"word_embedding_dimension": recipe.shape.hidden_size, **flags})
     write_json(out / _SETTINGS[0], {"max_seq_length": made.max_length, "do_lower_case": False})
     write_json(
-        out / "config_sentence_transformers.json",
+        out / _ABOUT,
         {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
     )
     write_json(out / MODULES, modules)

@@ -88,6 +88,14 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
     return Tokenizer(imported(roles, starts, absent, specification, languages))
 
 
+def parts_by_one_token(tokenizer: Tokenizer) -> bool:
+    """Whether an imported tokenizer lays a pair of texts out as our models read it: with one token between them."""
+    backend = tokenizer.backend
+    inner = backend.inner if isinstance(backend, Imported) else backend
+    around = tokenizers.Tokenizer.from_str(inner.serialised.decode()).encode("", "").ids
+    return bool(around == [tokenizer.cls, tokenizer.sep, tokenizer.sep])
+
+
 def _settings(path: Path) -> dict[str, Any]:
     """Read the settings files of a tokenizer; the newest format takes precedence."""
     found: dict[str, Any] = {}
