@@ -167,7 +167,7 @@ class Tokenizer:
                 backend = SentencePiece(serialised)
             else:
                 raise UserError(f"this is no tokenizer; {remedy}")
-        except UserError:
+        except (UserError, KeyboardInterrupt):
             raise
         except BaseException as error:  # the libraries raise bare Exception and RuntimeError, and panic
             raise UserError(f"the tokenizer is broken or of another kind ({_reason(error)}); {remedy}") from None

@@ -78,7 +78,7 @@ class HuggingFace:
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
         specification = json.loads(serialised)
-        _refuse_impossible_merges(specification)
+        refuse_impossible_merges(specification)
         self._tokenizer = tokenizers.Tokenizer.from_str(serialised.decode("utf-8"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -155,7 +155,7 @@ class SentencePiece:
 
 
 def sentencepiece_processor(model: bytes) -> Any:
-    """Open a SentencePiece model."""
+    """Open a SentencePiece model; raise a `RuntimeError`, as the library does, for a broken one."""
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
@@ -163,10 +163,12 @@ def sentencepiece_processor(model: bytes) -> Any:
             "a SentencePiece model needs the sentencepiece package; "
             "install it with: pip install 'greffon[sentencepiece]'"
         ) from None
+    if not model:  # the library takes nothing for a model that is yet to come
+        raise RuntimeError("it is empty")
     return SentencePieceProcessor(model_proto=model)
 
 
-def _refuse_impossible_merges(specification: dict[str, Any]) -> None:
+def refuse_impossible_merges(specification: dict[str, Any]) -> None:
     """Refuse merges that lack the prefix they should have: the library would end the process over them."""
     model = specification.get("model")
     prefix = model.get("continuing_subword_prefix") if isinstance(model, dict) else None

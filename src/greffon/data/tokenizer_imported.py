@@ -59,10 +59,10 @@ def imported(
     return _written(roles, starts, absent, {"tokenizer": tokenizer, **_told(languages)})
 
 
-def imported_m2m100(
+def imported_shared_pieces(
     roles: Mapping[str, int], absent: Sequence[str], model: bytes, vocabulary: Mapping[str, int], languages: Languages
 ) -> Imported:
-    """Keep the SentencePiece model and the vocabulary of an M2M100 checkpoint, its language tokens included."""
+    """Keep the SentencePiece model and the vocabulary of an M2M100 or mBART, its language tokens included."""
     what = {"model": base64.b64encode(model).decode(), "vocabulary": vocabulary}
     return _written(roles, True, absent, {"m2m100": what, **_told(languages)})
 
@@ -137,10 +137,10 @@ class Marian:
 
 
 class SharedPieces(Marian):
-    """One SentencePiece model for both sides, and a vocabulary of its own order with language tokens (M2M100)."""
+    """One SentencePiece model for both sides, and a vocabulary with language tokens (M2M100, mBART)."""
 
     kind = "m2m100"
-    SPECIALS = ("<s>", *Marian.SPECIALS)
+    SPECIALS = ("<s>", *Marian.SPECIALS, "<mask>")
 
     def __init__(self, model: bytes, vocabulary: dict[str, int]) -> None:
         super().__init__(model, model, vocabulary)

@@ -104,6 +104,24 @@ def test_a_pooling_of_eurobert_that_there_is_not_here_is_refused(tmp_path: Path)
         greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
 
 
+def test_code_beside_a_eurobert_is_left_out_as_transformers_does(tmp_path: Path) -> None:
+    """Its published checkpoints are older than its place in `transformers`, and carry code that is now there."""
+    checkpoints.eurobert(tmp_path / "theirs")
+    file = tmp_path / "theirs" / "config.json"
+    code = {
+        "AutoConfig": "configuration_eurobert.EuroBertConfig",
+        "AutoModelForMaskedLM": "modeling_eurobert.EuroBertForMaskedLM",
+    }
+    file.write_text(json.dumps({**json.loads(file.read_text()), "auto_map": code}))
+    for name in ("configuration", "modeling"):
+        (tmp_path / "theirs" / f"{name}_eurobert.py").write_text("raise SystemExit('run')")
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "theirs").eval()
+    tokens = torch.randint(5, run.tokenizer.size, (2, 11), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(run.load_model()(tokens), theirs(tokens).logits, atol=1e-5, rtol=1e-5)
+
+
 def test_a_matrix_that_cannot_be_cut_into_heads_is_refused(tmp_path: Path) -> None:
     checkpoints.neox(tmp_path / "theirs")
     file = tmp_path / "theirs" / "model.safetensors"

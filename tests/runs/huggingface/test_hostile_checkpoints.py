@@ -5,15 +5,18 @@ import resource
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import checkpoints
 import pytest
+import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
 
 import greffon
 from greffon.core.errors import UserError
+from greffon.data.tokenizer import Tokenizer
 from greffon.runs.run import Run
 
 INDEX = "model.safetensors.index.json"
@@ -164,3 +167,30 @@ def test_a_list_in_place_of_a_token_is_passed_over(folder: Path, tmp_path: Path)
     (source / "tokenizer_config.json").write_text(json.dumps(settings | wrong))
     run = greffon.import_checkpoint(source, out=tmp_path / "run", quiet=True)
     assert {"mask", "sep"} <= Run.open(run.path).tokenizer.absent
+
+
+@pytest.mark.parametrize(
+    "changes", [{"continuing_subword_prefix": "##"}, {"merges": [["nothing", "here"]]}, {"vocab": 3}]
+)
+def test_a_tokenizer_that_the_library_cannot_open_is_refused(
+    changes: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    """The library panics over merges without their prefix, which is no `Exception`."""
+    source = shutil.copytree(folder / "llama", tmp_path / "changed")
+    content = json.loads((source / "tokenizer.json").read_text())
+    (source / "tokenizer.json").write_text(json.dumps({**content, "model": {**content["model"], **changes}}))
+    refuse(source, tmp_path / "run", "the tokenizer is broken .*; fetch it again")
+
+
+def test_an_interrupted_reading_is_no_broken_tokenizer(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(text: str) -> None:
+        raise KeyboardInterrupt
+
+    run = greffon.import_checkpoint(folder / "llama", out=tmp_path / "run", quiet=True)
+    monkeypatch.setattr(tokenizers, "Tokenizer", SimpleNamespace(from_str=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        greffon.import_checkpoint(folder / "llama", out=tmp_path / "other", quiet=True)
+    with pytest.raises(KeyboardInterrupt):
+        Tokenizer.load(run.path)

@@ -1,11 +1,15 @@
 """Translators of many languages against `transformers`: the tokens around a text, and the text that is written."""
 
 import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import checkpoints
 import pytest
+import sentencepiece
 import transformers
 from test_tokenizer_files import FEW, ids_of
 
@@ -13,6 +17,7 @@ import greffon
 from greffon.cli import run as command
 from greffon.core.answering import Search
 from greffon.core.errors import UserError
+from greffon.data.tokenizer import ROLES
 from greffon.inference.beam import search_all
 from greffon.inference.translate import routed
 from greffon.runs.huggingface.generation import FILE
@@ -142,6 +147,72 @@ def test_a_forced_language_of_the_checkpoint_is_kept(tmp_path: Path) -> None:
     (without,) = greffon.translate(run, "le chat")
     (named,) = greffon.translate(run, "le chat", target_lang="deu_Latn")
     assert without == named
+
+
+@pytest.mark.parametrize("kind", ["MBartTokenizer", "MBart50Tokenizer"])
+def test_an_mbart_is_read_from_its_sentencepiece_model_alone(kind: str, tmp_path: Path) -> None:
+    """As first published. `transformers` reads signs and spaces that are not in order otherwise than SentencePiece."""
+    checkpoints.mbart(tmp_path / "theirs", kind)
+    whole = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "whole", quiet=True)
+    first = shutil.copytree(tmp_path / "theirs", tmp_path / "first")
+    (first / "tokenizer.json").unlink()
+    (first / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, "src_lang": "fr_XX"}))
+    checkpoints.shared_pieces(tmp_path / "model")  # the one that the tokenizer was made of
+    shutil.copy(tmp_path / "model" / "sentencepiece.bpe.model", first)
+    run = greffon.import_checkpoint(first, out=tmp_path / "run", quiet=True)
+    ours, others = run.tokenizer, whole.tokenizer
+    assert ours.backend.pieces == others.backend.pieces
+    assert ours.backend.specials == others.backend.specials
+    assert ours.languages == replace(others.languages, target=ours.languages.target)
+    assert [getattr(ours, role) for role in ROLES] == [getattr(others, role) for role in ROLES]
+    assert ours.encode_many(checkpoints.TEXTS) == others.encode_many(checkpoints.TEXTS)
+    processor = sentencepiece.SentencePieceProcessor(str(first / "sentencepiece.bpe.model"))
+    assert ours.encode_many(FEW) == [[id + 1 if id else 3 for id in ids] for ids in processor.encode(FEW)]
+    how = {"source_lang": "fr_XX", "target_lang": "en_XX"}
+    assert greffon.translate(run, TEXTS, **how) == greffon.translate(whole, TEXTS, **how)
+
+    there = greffon.export(run, to="huggingface", out=tmp_path / "there")
+    again, theirs = (transformers.AutoTokenizer.from_pretrained(folder, src_lang="fr_XX") for folder in (there, first))
+    assert type(again).__name__ == kind
+    assert ids_of(again, FEW) == ids_of(theirs, FEW)
+    back = greffon.import_checkpoint(there, out=tmp_path / "back", quiet=True).tokenizer
+    assert (back.languages, back.encode_many(FEW)) == (ours.languages, ours.encode_many(FEW))
+
+
+def trained(file: Path, **settings: Any) -> None:
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(checkpoints.TEXTS), model_prefix=str(file.with_suffix("")), vocab_size=90,
+        minloglevel=2, hard_vocab_limit=False, **settings,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda file: file.write_bytes(b""), r"sentencepiece\.bpe\.model is broken \(it is empty\); fetch it again"),
+        (lambda file: file.write_bytes(file.read_bytes()[:200]), r"sentencepiece\.bpe\.model is broken"),
+        (lambda file: trained(file, unk_id=2, bos_id=0, eos_id=1), "begins with <s>, </s>, <unk>, not as an mBART's"),
+        (lambda file: trained(file, user_defined_symbols=["en_XX"]), "the name of a special token or a language"),
+        (lambda file: trained(file, user_defined_symbols=list("αβγδεζηθικλμνξοπρστυφχψω")), "and the model knows"),
+    ],
+)
+def test_damaged_pieces_of_an_mbart_are_refused(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    checkpoints.mbart(tmp_path / "theirs")
+    (tmp_path / "theirs" / "tokenizer.json").unlink()
+    checkpoints.shared_pieces(tmp_path / "theirs")
+    damage(tmp_path / "theirs" / "sentencepiece.bpe.model")
+    with pytest.raises(UserError, match=said):
+        greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["source.spm", "target.spm"])
+def test_empty_pieces_of_a_marian_are_refused(name: str, tmp_path: Path) -> None:
+    checkpoints.marian(tmp_path / "theirs")
+    (tmp_path / "theirs" / name).write_bytes(b"")
+    with pytest.raises(UserError, match=r"a SentencePiece model is broken \(it is empty\); fetch it again"):
+        greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_training_without_languages_is_refused(made: tuple[str, Run, Any, Path], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import checkpoints
 import numpy as np
 import pytest
+import torch
 from tiny import TinyRuns
 
 import greffon
@@ -116,6 +117,62 @@ def test_pooling_length_and_scale_are_read(
     np.testing.assert_allclose(vectors_of(again), expected, atol=2e-6)
 
 
+@pytest.mark.parametrize("place", ["saved again", "tokenizer_config.json", "sentence_roberta_config.json", "nowhere"])
+def test_the_longest_text_is_read_where_their_versions_keep_it(place: str, encoder: Run, tmp_path: Path) -> None:
+    folder = exported(encoder, tmp_path / "theirs")
+    change(folder / "sentence_bert_config.json", max_seq_length=12)
+    if place == "saved again":
+        SentenceTransformer(str(folder), device="cpu").save(str(tmp_path / "saved"))
+        folder = tmp_path / "saved"
+        assert "max_seq_length" not in json.loads((folder / "sentence_bert_config.json").read_text())
+    else:
+        (folder / "sentence_bert_config.json").unlink()
+        change(folder / "tokenizer_config.json", model_max_length=12 if place == "tokenizer_config.json" else 40)
+    if place == "sentence_roberta_config.json":
+        (folder / place).write_text('{"max_seq_length": 12}')
+    run = greffon.import_checkpoint(folder, out=tmp_path / "run", quiet=True)
+    assert run.recipe.embedding.max_length == (40 if place == "nowhere" else 12)
+    np.testing.assert_allclose(greffon.embed(run, TEXTS, long_texts="truncate"), vectors_of(folder), atol=2e-6)
+
+
+@pytest.mark.parametrize("place", ["both", "config.json", "config_sentence_transformers.json", "older"])
+@pytest.mark.parametrize("labels", [1, 3])
+def test_a_cross_encoder_reads_pairs(labels: int, place: str, tmp_path: Path) -> None:
+    checkpoints.bert(tmp_path / "plain", "ForSequenceClassification", num_labels=labels)
+    model = sentence_transformers.CrossEncoder(str(tmp_path / "plain"), device="cpu")
+    model.save(str(tmp_path / "theirs"))
+    change(tmp_path / "theirs" / "config.json", sentence_transformers=None)
+    if place in ("config.json", "older"):
+        for name in ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"):
+            (tmp_path / "theirs" / name).unlink()
+    if place != "config_sentence_transformers.json":
+        told = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity", "version": "5.0.0"}}
+        told = {"sbert_ce_default_activation_function": "torch.nn.Identity"} if place == "older" else told
+        change(tmp_path / "theirs" / "config.json", **told)
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    assert (run.recipe.task, run.recipe.answer) == ("pairs", "regression" if labels == 1 else "classes")
+    pairs = [("le chat mange", "une pomme"), ("Paul", "the dog looks at 12 œufs " * 9), ("", "l'été")]
+    expected = model.predict(pairs, activation_fn=torch.nn.Identity() if labels == 1 else torch.nn.Softmax(-1))
+    found = greffon.classify(run, pairs)
+    ours = [one.score if labels == 1 else [*one.probabilities.values()] for one in found]
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+
+def test_a_cross_encoder_with_two_tokens_between_its_texts_reads_single_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoints.roberta(tmp_path / "theirs", "ForSequenceClassification", num_labels=1)
+    change(tmp_path / "theirs" / "config.json", sentence_transformers={"version": "5.0.0"})
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run")
+    assert run.recipe.task == "regression"
+    assert "this cross-encoder reads single texts here" in capsys.readouterr().err
+    model = sentence_transformers.CrossEncoder(str(tmp_path / "theirs"), device="cpu")
+    with pytest.raises(UserError, match="reads single texts, not pairs"):
+        greffon.classify(run, [("a", "b")])
+    expected = model.predict(["le chat mange"], activation_fn=torch.nn.Identity())
+    assert greffon.classify(run, ["le chat mange"])[0].score == pytest.approx(float(expected[0]), abs=1e-5)
+
+
 def test_an_imported_one_is_fine_tuned_with_its_pooling_and_length(
     encoder: Run, tiny: TinyRuns, tmp_path: Path
 ) -> None:
@@ -158,6 +215,7 @@ def test_embed_context(encoder: Run) -> None:
         ("1_Pooling/config.json", None, "is missing: how vectors are pooled"),
         ("sentence_bert_config.json", '{"max_seq_length": -3}', "max_seq_length is -3"),
         ("sentence_bert_config.json", '{"max_seq_length": "x"}', "max_seq_length is 'x'"),
+        ("sentence_bert_config.json", '{"max_seq_length": 2}', "max_seq_length is 2; it must be a whole"),
         ("sentence_bert_config.json", '{"do_lower_case": true}', "do_lower_case is not supported"),
         ("config_sentence_transformers.json", '{"default_prompt_name": "query"}', "write the prompt before each text"),
     ],

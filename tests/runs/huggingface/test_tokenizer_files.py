@@ -5,6 +5,7 @@ from typing import Any
 
 import checkpoints
 import pytest
+import tokenizers
 import transformers
 
 import greffon
@@ -78,6 +79,25 @@ def test_an_imported_tokenizer_equals_theirs(kind: str, form: str, tmp_path: Pat
         assert laid_out(back, FEW) == expected[: len(FEW)]
     if kind == "marian":
         assert [[*ids, 0] for ids in run.tokenizer.encode_targets(FEW)] == theirs(text_target=FEW)["input_ids"]
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_padding_and_truncation_of_a_file_are_those_of_a_batch(kind: str, tmp_path: Path) -> None:
+    """Published files keep what was set when they were saved; `AutoTokenizer` sets both anew in each call."""
+    checkpoints.MAKERS[kind](tmp_path / "theirs")
+    if kind == "bert":
+        checkpoints.modern(tmp_path / "theirs")
+    file = tmp_path / "theirs" / "tokenizer.json"
+    library = tokenizers.Tokenizer.from_file(str(file))
+    library.enable_padding(length=7)
+    library.enable_truncation(4)
+    library.save(str(file))
+    run = greffon.import_checkpoint(tmp_path / "theirs", out=tmp_path / "run", quiet=True)
+    expected = ids_of(transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs"), FEW)
+    assert laid_out(run, FEW) == expected
+    there = greffon.export(run, to="huggingface", out=tmp_path / "there")
+    alone = tokenizers.Tokenizer.from_file(str(there / "tokenizer.json"))
+    assert [encoding.ids for encoding in alone.encode_batch(FEW)] == expected
 
 
 PRESET_OF = {"bert-mini": ("masked", "encoder"), "gpt2-mini": ("causal", "decoder"),

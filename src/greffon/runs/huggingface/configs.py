@@ -18,6 +18,9 @@ from greffon.runs.huggingface.families import DISTILBERT, GPT2, MODEL_TYPES
 from greffon.runs.huggingface.family import Family, token_graft
 from greffon.runs.huggingface.rotary_families import EUROBERT, EUROBERT_POOLINGS, MODERNBERT, POOLER_ACTIVATIONS
 
+_WITH_CODE = ("eurobert",)
+"""Model types whose published checkpoints carry the code that `transformers` has taken over, and which is left out."""
+
 
 def family_of(config: Mapping[str, Any], where: str) -> Family:
     """Return the family of a checkpoint; raise a `UserError` for settings that are not supported."""
@@ -25,7 +28,7 @@ def family_of(config: Mapping[str, Any], where: str) -> Family:
     if not isinstance(named, str) or named not in MODEL_TYPES:
         raise UserError(f"{where}: model_type {named!r} is not supported; known are {', '.join(MODEL_TYPES)}")
     family = MODEL_TYPES[named]
-    if "auto_map" in config:
+    if "auto_map" in config and family.kind not in _WITH_CODE:
         raise UserError(f"{where}: auto_map asks for code of the checkpoint's own, which is never run")
     for name, known in family.settings.items():
         if name in config and config[name] not in known:
@@ -64,11 +67,12 @@ TASK, THRESHOLDS = "greffon_task", "thresholds"
 """Settings of our own: that a head reads pairs, which `problem_type` does not tell, and the thresholds of labels."""
 
 
-def task_of(config: Mapping[str, Any], use: str) -> Task:
-    """Return the task of a checkpoint's head; only an export from here says that one reads pairs."""
+def task_of(config: Mapping[str, Any], use: str, *, crossed: bool) -> Task:
+    """Return the task of a checkpoint's head; `crossed` says that it is a cross-encoder, which reads pairs."""
     if use != "classify":
         return "tokens" if use == "tokens" else "classes"
-    return "pairs" if config.get(TASK) == "pairs" else _answer_of(config)
+    answer = _answer_of(config)
+    return "pairs" if config.get(TASK) == "pairs" or (crossed and answer != "multilabel") else answer
 
 
 def _answer_of(config: Mapping[str, Any]) -> Task:

@@ -27,9 +27,9 @@ from greffon.runs.huggingface.configs import (
 )
 from greffon.runs.huggingface.families import BERT
 from greffon.runs.huggingface.generation import read_generation
-from greffon.runs.huggingface.sentence_transformers import read_embedding
+from greffon.runs.huggingface.sentence_transformers import is_cross_encoder, read_embedding
 from greffon.runs.huggingface.tensor_map import places_of, to_ours
-from greffon.runs.huggingface.tokenizer_files import read_tokenizer
+from greffon.runs.huggingface.tokenizer_files import parts_by_one_token, read_tokenizer
 from greffon.runs.run import Run
 from greffon.runs.tensors import fill
 
@@ -69,8 +69,10 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
             f"{path}: the tokenizer has {tokenizer.size:,} tokens, and the model knows {vocab_size:,}; "
             "restore the files that belong together"
         )
-    shape, task = shape_of(family, config, where), task_of(config, use)
     classifies = OBJECTIVES[use] == "classify"
+    crossed = use == "classify" and is_cross_encoder(path, config)
+    shape = shape_of(family, config, where)
+    task = task_of(config, use, crossed=crossed and parts_by_one_token(tokenizer))
     generation, ignored = None, list[str]()
     if use in ("causal", "seq2seq"):
         generation, ignored = read_generation(path, config, tokenizer, vocab_size)
@@ -87,7 +89,7 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         masking=masking_of(use),
         graft=graft_of(family, config, where, task) if classifies else None,
         labels=labels_of(config, use, where) if classifies else (),
-        embedding=read_embedding(path, shape.context, lowercase=tokenizer.lowercase),
+        embedding=None if crossed else read_embedding(path, shape.context, lowercase=tokenizer.lowercase),
         generation=generation,
         imported=named,
     )
@@ -107,6 +109,8 @@ def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = 
         run.save_model(model, thresholds)
         run.mark_finished()
     tell(f"{named}: {family.title}, {sum(p.numel() for p in model.parameters()):,} parameters, as a {use} run")
+    if crossed and task != "pairs":
+        tell("this cross-encoder reads single texts here: its tokenizer puts other tokens than one between two texts")
     if ignored:
         tell(f"not obeyed in generation: {', '.join(ignored)}")
     if unused:

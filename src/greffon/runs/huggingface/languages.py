@@ -1,7 +1,7 @@
 """Language tokens in the tokenizer files of mBART, mBART-50, M2M100 and NLLB, read and written."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,10 @@ ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr m
 sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu"""
 M2M100_CODES = {"m2m100": tuple(_M2M100.split()), "wmt21": ("en", "ha", "is", "ja", "cs", "ru", "zh", "de")}
 """Languages by their `language_codes`, in the order of their tokens, which follow the vocabulary."""
+_MBART = """ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP
+nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"""
+_MBART50 = f"""{_MBART} af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX
+sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"""
 _CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}")
 
 
@@ -36,6 +40,17 @@ def m2m100_vocabulary(
     return {**vocabulary, **tokens}, Languages(ids, "m2m100", *_defaults(ids, settings))
 
 
+def mbart_vocabulary(
+    pieces: Sequence[str], settings: Mapping[str, Any], config: Mapping[str, Any]
+) -> tuple[dict[str, int], Languages]:
+    """Return the vocabulary of an mBART by the pieces of its SentencePiece model, and its languages."""
+    style: Style = "mbart50" if _style(settings, config) == "mbart50" else "mbart"
+    codes = (_MBART50 if style == "mbart50" else _MBART).split()
+    vocabulary = {token: id for id, token in enumerate(("<s>", "<pad>", "</s>", "<unk>", *pieces, *codes, "<mask>"))}
+    ids = {code: vocabulary[code] for code in codes}
+    return vocabulary, Languages(ids, style, *_defaults(ids, settings))
+
+
 def read_languages(
     pieces: Mapping[str, int], specials: set[str], settings: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Languages | None:
@@ -45,12 +60,15 @@ def read_languages(
     ids = {name: pieces[name] for name in sorted(codes, key=lambda name: pieces[name])}
     if not ids:
         return None
+    return Languages(ids, _style(settings, config), *_defaults(ids, settings))
+
+
+def _style(settings: Mapping[str, Any], config: Mapping[str, Any]) -> Style:
+    """Return the style of the tokenizer class that a checkpoint names, or else of its model."""
     usual = {"mbart": "MBartTokenizer"}.get(str(config.get("model_type")), "NllbTokenizer")
     named = str(settings.get("tokenizer_class") or config.get("tokenizer_class") or usual).removesuffix("Fast")
     style = next((style for style, kind in CLASSES.items() if kind == named), "mbart" if "MBart" in usual else "nllb")
-    if style == "nllb" and settings.get("legacy_behaviour") is True:
-        style = "nllb-legacy"
-    return Languages(ids, style, *_defaults(ids, settings))
+    return "nllb-legacy" if style == "nllb" and settings.get("legacy_behaviour") is True else style
 
 
 def _defaults(ids: Mapping[str, int], settings: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,7 +1,9 @@
 """What makes a checkpoint one of sentence-transformers: modules.json, pooling, the longest text, unit length."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from greffon.core.choices import Pool
 from greffon.core.errors import UserError
@@ -10,6 +12,12 @@ from greffon.core.recipe import Embedding
 from greffon.runs.run import Run
 
 MODULES = "modules.json"
+_SETTINGS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+"""Names of the settings of a Transformer: the first is the one that is written, the others are older."""
+_ABOUT = "config_sentence_transformers.json"
 _POOLS: dict[str, Pool] = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
 """Our poolings by their names."""
 _FLAGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "lasttoken": "pooling_mode_lasttoken"}
@@ -17,6 +25,14 @@ _FLAGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "
 _OTHER_FLAGS = (
     "pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens",
 )  # fmt: skip
+
+
+def is_cross_encoder(path: Path, config: Mapping[str, Any]) -> bool:
+    """Whether a head over whole texts is a `CrossEncoder`, which reads pairs; older versions say so in config.json."""
+    if any(config.get(name) is not None for name in ("sentence_transformers", "sbert_ce_default_activation_function")):
+        return True
+    file = path / _ABOUT
+    return file.is_file() and read_json(file).get("model_type") == "CrossEncoder"
 
 
 def read_embedding(path: Path, context: int, *, lowercase: bool) -> Embedding | None:
@@ -28,17 +44,31 @@ def read_embedding(path: Path, context: int, *, lowercase: bool) -> Embedding | 
     if not file.is_file():
         return None
     folders = _modules(file)
-    pooling, settings = _pooling(path / folders["Pooling"] / "config.json"), path / "sentence_bert_config.json"
-    found = read_json(settings) if settings.is_file() else {}
+    pooling = _pooling(path / folders["Pooling"] / "config.json")
+    there = [path / name for name in _SETTINGS if (path / name).is_file()]
+    settings = there[0] if there else path / _SETTINGS[0]
+    found = read_json(settings) if there else {}
     if found.get("do_lower_case") and not lowercase:
         raise UserError(f"{settings}: do_lower_case is not supported with a tokenizer that keeps upper case")
-    longest = found.get("max_seq_length") or context
-    if not isinstance(longest, int) or longest < 3:
-        raise UserError(f"{settings}: max_seq_length is {longest!r}; it must be a whole number above 2")
-    prompts = path / "config_sentence_transformers.json"
+    longest = _longest(settings, found, "max_seq_length") or _longest_of_tokenizer(path) or context
+    prompts = path / _ABOUT
     if prompts.is_file() and (named := read_json(prompts).get("default_prompt_name")) is not None:
         raise UserError(f"{prompts}: default_prompt_name {named!r} is not supported; write the prompt before each text")
     return Embedding(pooling, normalize="Normalize" in folders, max_length=min(longest, context))
+
+
+def _longest(file: Path, settings: Mapping[str, Any], name: str) -> int | None:
+    """Return the number of tokens that are read of a text, if the settings say it."""
+    longest = settings.get(name)
+    if longest is not None and (type(longest) is not int or longest < 3):
+        raise UserError(f"{file}: {name} is {repr(longest)[:60]}; it must be a whole number above 2")
+    return longest
+
+
+def _longest_of_tokenizer(path: Path) -> int | None:
+    """Return the limit of the tokenizer, in which newer versions of the package keep `max_seq_length`."""
+    file = path / "tokenizer_config.json"
+    return _longest(file, read_json(file), "model_max_length") if file.is_file() else None
 
 
 def _modules(file: Path) -> dict[str, str]:
@@ -86,9 +116,9 @@ def write_modules(run: Run, out: Path) -> None:
     if made.normalize:
         (out / "2_Normalize").mkdir()
     write_json(out / "1_Pooling" / "config.json", {"word_embedding_dimension": recipe.shape.hidden_size, **flags})
-    write_json(out / "sentence_bert_config.json", {"max_seq_length": made.max_length, "do_lower_case": False})
+    write_json(out / _SETTINGS[0], {"max_seq_length": made.max_length, "do_lower_case": False})
     write_json(
-        out / "config_sentence_transformers.json",
+        out / _ABOUT,
         {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
     )
     write_json(out / MODULES, modules)

@@ -11,21 +11,21 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from greffon.core.errors import UserError
 from greffon.core.files import read_json, write_atomically, write_json
 from greffon.core.recipe import Recipe
-from greffon.data.tokenizer import LARGEST, ROLES, Tokenizer
-from greffon.data.tokenizer_backends import HuggingFace
-from greffon.data.tokenizer_imported import Imported, Marian, SharedPieces, imported, imported_m2m100, imported_marian
+from greffon.data.tokenizer import ROLES, Tokenizer
+from greffon.data.tokenizer_backends import HuggingFace, refuse_impossible_merges
+from greffon.data.tokenizer_imported import Imported, Marian, SharedPieces, imported
 from greffon.objectives.tasks.pairs import PairTexts
 from greffon.runs.huggingface.families import GPT2, M2M100, MARIAN, MBART, ROBERTA
 from greffon.runs.huggingface.family import Family
-from greffon.runs.huggingface.languages import language_settings, m2m100_vocabulary, read_languages
+from greffon.runs.huggingface.languages import language_settings, read_languages
+from greffon.runs.huggingface.tokenizer_pieces import PIECES, read_m2m100, read_marian, read_mbart
+from greffon.runs.huggingface.tokenizer_roles import complete, first, is_id
 
 _THEIR_NAMES = {
     "pad": "pad_token", "start": "bos_token", "end": "eos_token", "cls": "cls_token", "sep": "sep_token",
     "mask": "mask_token",
 }  # fmt: skip
 _CONFIG_IDS = {"pad": "pad_token_id", "start": "bos_token_id", "end": "eos_token_id"}
-_SUBSTITUTES = {"start": "end", "pad": "end", "cls": "start", "sep": "end", "mask": "pad"}
-"""Substitutes for special tokens that a vocabulary lacks, because its models never use them."""
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -37,18 +37,23 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
     if "auto_map" in settings:
         raise UserError(f"{path}: the tokenizer asks for code of the checkpoint's own, which is never run")
     if family is MARIAN and (path / "source.spm").is_file():
-        return _read_marian(path, settings, config)
-    if family is M2M100 and (path / "vocab.json").is_file() and (path / "sentencepiece.bpe.model").is_file():
-        return _read_m2m100(path, settings, config)
+        return read_marian(path, settings, config)
+    if family is M2M100 and (path / "vocab.json").is_file() and (path / PIECES).is_file():
+        return read_m2m100(path, settings, config)
+    if family is MBART and (path / PIECES).is_file() and not (path / "tokenizer.json").is_file():
+        return read_mbart(path, settings, config)
     try:
         specification = _specification(path, family, settings)
+        refuse_impossible_merges(specification)
         library = tokenizers.Tokenizer.from_str(json.dumps(specification))
-    except UserError:
+        pieces: dict[str, int] = library.get_vocab(with_added_tokens=True)
+        around: list[int] = library.encode("", add_special_tokens=True).ids
+    except (UserError, KeyboardInterrupt):
         raise
-    except Exception as error:  # the library raises bare Exception
-        raise UserError(f"{path}: the tokenizer is broken ({error}); fetch it again") from None
-    pieces: dict[str, int] = library.get_vocab(with_added_tokens=True)
-    around: list[int] = library.encode("", add_special_tokens=True).ids
+    except BaseException as error:  # the library raises bare Exception, and panics
+        raise UserError(
+            f"{path}: the tokenizer is broken ({' '.join(str(error).split())[:200]}); fetch it again"
+        ) from None
     known: dict[str, int] = {}
     if family.body == "encoder":
         if len(around) not in (0, 2):
@@ -59,9 +64,9 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
         if around:
             known |= {"cls": around[0], "sep": around[1]}
     else:
-        ids = {role: _first(config.get(name)) for role, name in _CONFIG_IDS.items()}
-        known |= {role: id for role, id in ids.items() if _is_id(id, pieces)}
-        if family.body == "encoder-decoder" and _is_id(config.get("decoder_start_token_id"), pieces):
+        ids = {role: first(config.get(name)) for role, name in _CONFIG_IDS.items()}
+        known |= {role: id for role, id in ids.items() if is_id(id, pieces)}
+        if family.body == "encoder-decoder" and is_id(config.get("decoder_start_token_id"), pieces):
             known["start"] = config["decoder_start_token_id"]
     for role, name in _THEIR_NAMES.items():
         token = settings.get(name)
@@ -74,7 +79,7 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
                 known.setdefault(role, known[double])
         if not {"cls", "sep", "pad"} <= known.keys():
             known = _by_name(specification) | known
-    roles, absent = _complete(known, path)
+    roles, absent = complete(known, path)
     starts = family.body != "decoder" or around[:1] == [roles["start"]]
     languages = None
     if family in (MBART, M2M100):
@@ -83,13 +88,12 @@ def read_tokenizer(path: Path, family: Family, config: Mapping[str, Any]) -> Tok
     return Tokenizer(imported(roles, starts, absent, specification, languages))
 
 
-def _first(value: Any) -> Any:
-    """Return an id, or the first of several: where several tokens end a text, it ends the texts that we make."""
-    return value[0] if isinstance(value, list) and value else value
-
-
-def _is_id(value: Any, pieces: Mapping[str, int]) -> bool:
-    return type(value) is int and value in pieces.values()
+def parts_by_one_token(tokenizer: Tokenizer) -> bool:
+    """Whether an imported tokenizer lays a pair of texts out as our models read it: with one token between them."""
+    backend = tokenizer.backend
+    inner = backend.inner if isinstance(backend, Imported) else backend
+    around = tokenizers.Tokenizer.from_str(inner.serialised.decode()).encode("", "").ids
+    return bool(around == [tokenizer.cls, tokenizer.sep, tokenizer.sep])
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -108,77 +112,20 @@ def _by_name(specification: Mapping[str, Any]) -> dict[str, int]:
     return {role: id for role in ROLES if (id := getattr(usual, role)) < size}
 
 
-def _complete(known: Mapping[str, int], path: Path) -> tuple[dict[str, int], list[str]]:
-    """Substitute other tokens for missing special ones; raise a `UserError` if there is no end token."""
-    roles = dict(known)
-    if "end" not in roles and "pad" not in roles:
-        raise UserError(f"{path}: neither config.json nor the tokenizer names a token that ends or pads; name one")
-    roles.setdefault("end", roles.get("pad", 0))
-    absent = [role for role in ROLES if role not in roles]
-    for role in ("start", "pad", "cls", "sep", "mask"):
-        roles.setdefault(role, roles[_SUBSTITUTES[role]])
-    return roles, absent
-
-
-def _read_marian(path: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> Tokenizer:
-    if settings.get("separate_vocabs") or (path / "target_vocab.json").is_file():
-        raise UserError(f"{path}: separate_vocabs is not supported; only one vocabulary for both sides is")
-    for name in ("target.spm", "vocab.json"):
-        if not (path / name).is_file():
-            raise UserError(f"{path}: the tokenizer lacks {name}; fetch it")
-    vocabulary = _vocabulary(path / "vocab.json")
-    if "<unk>" not in vocabulary:
-        raise UserError(f"{path / 'vocab.json'} has no <unk>; fetch it again")
-    named = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
-    known = {role: config[name] for role, name in named.items() if _is_id(config.get(name), vocabulary)}
-    if len(known) < len(named):
-        missing = [name for role, name in named.items() if role not in known]
-        raise UserError(f"{path}: {missing[0]} of config.json is no token of vocab.json; restore the right files")
-    roles, absent = _complete(known, path)
-    sides = [(path / name).read_bytes() for name in ("source.spm", "target.spm")]
-    try:
-        return Tokenizer(imported_marian(roles, absent, sides[0], sides[1], vocabulary))
-    except RuntimeError as error:
-        raise UserError(f"{path}: a SentencePiece model is broken ({error}); fetch it again") from None
-
-
-def _vocabulary(file: Path) -> dict[str, int]:
-    """Read a vocab.json; raise a `UserError` if its ids are not numbers of a vocabulary."""
-    found = read_json(file)
-    if any(type(id) is not int or not 0 <= id < LARGEST for id in found.values()):
-        raise UserError(f"{file} has an id that is no number from 0 to {LARGEST:,}; fetch it again")
-    return found
-
-
-def _read_m2m100(path: Path, settings: Mapping[str, Any], config: Mapping[str, Any]) -> Tokenizer:
-    """Read a SentencePiece model and a vocabulary, behind which stand the language tokens."""
-    vocabulary = _vocabulary(path / "vocab.json")
-    if not {"<s>", "<pad>", "</s>", "<unk>"} <= vocabulary.keys():
-        raise UserError(f"{path / 'vocab.json'} lacks one of <s>, <pad>, </s> and <unk>; fetch it again")
-    pieces, languages = m2m100_vocabulary(vocabulary, settings, path)
-    named = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
-    usual = {"pad": vocabulary["<pad>"], "start": vocabulary["</s>"], "end": vocabulary["</s>"]}
-    ids = {role: _first(config.get(name)) for role, name in named.items()}
-    known = {**usual, **{role: id for role, id in ids.items() if _is_id(id, pieces)}, "cls": vocabulary["<s>"]}
-    roles, absent = _complete(known, path)
-    model = (path / "sentencepiece.bpe.model").read_bytes()
-    try:
-        return Tokenizer(imported_m2m100(roles, absent, model, pieces, languages))
-    except RuntimeError as error:
-        raise UserError(f"{path}: the SentencePiece model is broken ({error}); fetch it again") from None
-
-
 def _specification(path: Path, family: Family, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of tokenizer.json, or build it from the older files."""
+    """Return the content of tokenizer.json, or build it from the older files.
+
+    Padding and truncation in the file are those of the batch that was read last before it was saved.
+    """
     if (path / "tokenizer.json").is_file():
-        return read_json(path / "tokenizer.json")
+        return {**read_json(path / "tokenizer.json"), "padding": None, "truncation": None}
     if (path / "vocab.txt").is_file():
         return _wordpiece(path / "vocab.txt", settings)
     if (path / "vocab.json").is_file() and (path / "merges.txt").is_file() and family in (GPT2, ROBERTA):
         return _byte_level(path, family, settings)
     older = {
-        "m2m_100": "sentencepiece.bpe.model and vocab.json", "marian": "source.spm, target.spm and vocab.json",
-        "gpt2": "vocab.json and merges.txt", "mbart": "save the tokenizer again with transformers",
+        "m2m_100": f"{PIECES} and vocab.json", "marian": "source.spm, target.spm and vocab.json",
+        "gpt2": "vocab.json and merges.txt", "mbart": PIECES,
     }  # fmt: skip
     usual = "vocab.txt (BERT), or vocab.json and merges.txt (RoBERTa)" if family.body == "encoder" else ""
     other = older.get(family.kind, usual)  # how others cut texts into words, these files do not say
@@ -256,9 +203,10 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, recipe: Recipe) -> None:
     languages = tokenizer.languages
     if isinstance(inner, SharedPieces):
         assert languages is not None
-        write_atomically(folder / "sentencepiece.bpe.model", inner.source)
-        theirs = {*languages.ids.values()}
-        write_json(folder / "vocab.json", {piece: id for piece, id in inner.pieces.items() if id not in theirs})
+        write_atomically(folder / PIECES, inner.source)
+        if languages.style == "m2m100":  # the order of others follows from the model
+            theirs = {*languages.ids.values()}
+            write_json(folder / "vocab.json", {piece: id for piece, id in inner.pieces.items() if id not in theirs})
     elif isinstance(inner, Marian):
         write_atomically(folder / "source.spm", inner.source)
         write_atomically(folder / "target.spm", inner.target)
