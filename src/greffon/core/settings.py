@@ -28,6 +28,9 @@ def _metavar(name: str) -> Mapping[str, Any]:
     return types.MappingProxyType({"metavar": name})
 
 
+MOST = 10**12
+"""The greatest budget; many more tokens than there are, and more minutes than anyone waits."""
+
 COMMAS: Mapping[str, Any] = types.MappingProxyType({"metavar": "N,N,…", "commas": True})
 """Metadata of a field with several numbers, which the command line reads from one word."""
 
@@ -107,8 +110,8 @@ class Budget:
         if len(given) > 1:
             raise UserError(f"{' and '.join(map(setting, given))} exclude each other; give one of them")
         for name, value in given.items():
-            if not value > 0:
-                raise out_of_range(name, value, "choose a number above 0")
+            if not 0 < value <= MOST:
+                raise out_of_range(name, value, f"choose a number above 0, and {MOST:,} at most")
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,8 @@ class Labels:
     """How labelled texts are read and split."""
 
     valid: Path | None = None
-    """Validation file, which selects the best epoch (default: finetune selects it by cross-validation,
-    and compare on a stratified fifth of the training texts)."""
+    """Validation file, which selects the best epoch (default: finetune selects it by cross-validation, and with 200
+    labels or more on a stratified fifth of the training texts, as compare always does)."""
     test: Path | None = None
     """Test file, which is scored and selects nothing."""
     text_column: str = "text"

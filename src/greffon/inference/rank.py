@@ -59,6 +59,8 @@ def rank(
     run = Run.open(run)
     if top_k < 1:
         raise out_of_range("top_k", top_k, "choose 1 or more")
+    if not query.strip():
+        raise UserError("the query is empty; give the text to look for")
     if isinstance(texts, str) or not any(text.strip() for text in texts):
         raise UserError("there are no texts to rank; give a list of at least one")
     if run.recipe.task == "pairs":
