@@ -49,6 +49,7 @@ _OTHERS = {  # what people also type
     "hpo": "tune",
     "input": "file",
     "ip": "host",
+    "k": "top_k",
     "k_shot": "train_sizes",
     "layerwise_lr_decay": "layer_decay",
     "length": "max_new_tokens",

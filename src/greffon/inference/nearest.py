@@ -13,6 +13,7 @@ from greffon.core.choices import LongTexts, Pool
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import cache_folder, sha256, write_atomically
 from greffon.core.json_results import JsonResult
+from greffon.core.settings import takes
 from greffon.inference.embed import embed, own_embedding
 from greffon.runs.run import Run
 
@@ -29,6 +30,7 @@ class Neighbour(JsonResult):
     """Cosine similarity with the query."""
 
 
+@takes()
 def nearest(
     run: str | Path | Run,
     text: str,

@@ -15,6 +15,7 @@ import torch
 from greffon.core.choices import Pool
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.json_results import JsonResult
+from greffon.core.settings import takes
 from greffon.data.corpora import Labelled
 from greffon.inference.classify import outputs
 from greffon.inference.loading import load
@@ -42,6 +43,7 @@ class Ranked(JsonResult):
     """Cosine with the query, or the score of the pair by a run for pairs."""
 
 
+@takes()
 def rank(
     run: str | Path | Run,
     query: str,

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from greffon.core.choices import PretrainingObjective
-from greffon.core.config import check_names, override
+from greffon.core.config import override
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.graft import Graft
 from greffon.core.json_results import JsonResult
 from greffon.core.presets import DEFAULTS, PRESETS
 from greffon.core.presets import preset as look_up
 from greffon.core.recipe import Recipe
+from greffon.core.settings import takes
 from greffon.core.shape import GATED, Shape
 from greffon.nn.task_heads import head_of
 from greffon.runs.run import Run
@@ -197,6 +198,7 @@ def grafted_head_component(recipe: Recipe, graft: Graft) -> Component:
     return class_head_component(replace(recipe.shape, hidden_size=hidden_size, heads=1), recipe.outputs, graft)
 
 
+@takes(Shape)
 def params(
     run: "str | Path | Run | None" = None,
     *,
@@ -217,7 +219,6 @@ def params(
             if value is not None:
                 raise UserError(f"a run has its own {name}; leave out {setting(name)}, or leave out the run")
         return params_of_run(Run.open(run))
-    check_names(shape, Shape)
     name = preset or DEFAULTS.get(objective or "", "auto")
     wanted = objective or (PRESETS[name]().objectives[0] if name in PRESETS else "causal")
     found = look_up(name, wanted)
