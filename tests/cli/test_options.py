@@ -278,6 +278,8 @@ def test_a_synonym_as_a_keyword_gets_our_name(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=f"^unknown setting '{name}': it is '{ours}' here$"):
             call(**{name: 1})
     assert not (tmp_path / "r").exists()
+    with pytest.raises(UserError, match="unknown setting 'lenght'; did you mean 'length'"):
+        greffon.draw("mask", lenght=3)
 
 
 def test_help_tells_the_numbers_of_the_presets(capsys: pytest.CaptureFixture[str]) -> None:

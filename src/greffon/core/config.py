@@ -80,10 +80,12 @@ def check_keywords(signature: inspect.Signature, keywords: Collection[str]) -> N
 
 
 def read_keyword(hint: Any, value: Any, name: str) -> Any:
-    """Check the value of a keyword argument; numbers may be NumPy's, paths strings, and several values any sequence.
+    """Check the value of a keyword argument; numbers may be NumPy's, paths strings, several values any sequence.
 
     >>> read_keyword(float | None, 3, "minutes")
     3.0
+    >>> read_keyword(tuple[str, ...], "valid.txt", "valid")
+    ('valid.txt',)
     >>> read_keyword(int, 5.5, "steps")
     Traceback (most recent call last):
     greffon.core.errors.UserError: steps: expected int, found 5.5
@@ -94,7 +96,7 @@ def read_keyword(hint: Any, value: Any, name: str) -> Any:
         return value
     items = get_args(hint)[0] if get_origin(hint) is tuple else hint
     if items in (str, Path) and isinstance(value, str | os.PathLike):
-        return value
+        return value if items is hint else (value,)
     if items is not hint and isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(read_keyword(items, each, name) for each in value)
     plain = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value

@@ -57,6 +57,10 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.recipe.objective}, {self.recipe.preset})"
 
+    def __fspath__(self) -> str:
+        """Return its path: a run may be given wherever the path of one is asked for."""
+        return str(self.path)
+
     # -- making and opening ------------------------------------------------------------------
 
     @classmethod
