@@ -84,6 +84,8 @@ def test_help_does_not_import_torch() -> None:
         (["pretrain", "--out", "{new}"], "no text to train on"),
         (["pretrain", "{missing}", "--out", "{new}"], "missing.txt"),
         (["pretrain", "{text}", "--out", "{new}", "--steps", "0"], "--steps is 0; choose a number above 0"),
+        (["pretrain", "{text}", "--out", "{new}", "--minutes", "inf"], "--minutes is inf; choose a number above 0"),
+        (["pretrain", "{text}", "--out", "{new}", "--minutes", "1e300"], "--minutes is 1e+300"),
         (["pretrain", "{text}", "--out", "{new}", "--steps", "1", "--minutes", "1"], "exclude each other"),
         (["pretrain", "{text}", "--out", "{new}", "--heads", "7", "--steps", "1"], "cannot be cut into 7 heads"),
         (["pretrain", "{text}", "--out", "{body}", "--steps", "1"], "holds a run already"),
@@ -186,6 +188,9 @@ def test_help_does_not_import_torch() -> None:
         ),
         (["rank", "{body}", "le", "--file", "{text}", "--text-column", "avis"], "plain text has no columns; leave"),
         (["rank", "{body}"], "QUERY is missing"),
+        (["rank", "{body}", " ", "--file", "{text}"], "the query is empty"),
+        (["embed", "{body}", "--file", "{text}", "--nearest", " "], "--nearest is empty"),
+        (["classify", "{body}", "Bonjour", "--json", "--out", "{new}"], "--json has no effect with --out: the ending"),
         (["draw", "attention", "{body}", "Bonjour", "--threads", "0"], "--threads is 0"),
         (["draw", "extrapolation", "{body}", "--threads", "0"], "--threads is 0"),
         (["draw", "embeddings", "{body}", "--file", "{labelled}", "--threads", "0"], "--threads is 0"),
@@ -243,6 +248,15 @@ def test_help_does_not_import_torch() -> None:
         (
             ["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--train-sizes", "many"],
             "--train-sizes is 'many'",
+        ),
+        (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--train-sizes", ""], "--train-sizes is ''"),
+        (
+            ["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--train-sizes", ","],
+            "--train-sizes is ','",
+        ),
+        (
+            ["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--train-sizes", "20,,30"],
+            "--train-sizes is '20,,30'",
         ),
         (["compare", "{body}", "--train", "{labelled}", "--out", "{new}", "--seeds", "0"], "--seeds is 0"),
         (

@@ -5,9 +5,11 @@ import importlib
 import inspect
 import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_type_hints
 
+import numpy as np
 import pytest
 
 import greffon
@@ -262,10 +264,22 @@ def test_a_synonym_as_a_keyword_gets_our_name(tmp_path: Path) -> None:
         (lambda **given: greffon.translate("run", "Two dogs", **given), "num_beams", "beam_size"),
         (lambda **given: greffon.evaluate("run", "a.csv", **given), "text_column_name", "text_column"),
         (lambda **given: greffon.classify("run", "good", **given), "threshold", "min_probability"),
+        (lambda **given: greffon.compare("run", train="a.csv", out=tmp_path / "r", **given), "n_jobs", "jobs"),
+        (lambda **given: greffon.resume("run", **given), "more", "extra_steps"),
+        (lambda **given: greffon.fill("run", "a [MASK]", **given), "k", "top_k"),
+        (lambda **given: greffon.embed("run", "a", **given), "pool", "pooling"),
+        (lambda **given: greffon.rank("run", "a", ["b"], **given), "n_neighbors", "top_k"),
+        (lambda **given: greffon.nearest("run", "a", ["b"], **given), "n_neighbors", "top_k"),
+        (lambda **given: greffon.train_tokenizer("a.txt", out=tmp_path / "r", **given), "vocab", "vocab_size"),
+        (lambda **given: greffon.export("run", out=tmp_path / "r", **given), "format", "to"),
+        (lambda **given: greffon.import_checkpoint("a", out=tmp_path / "r", **given), "overwrite_output_dir", "force"),
+        (lambda **given: greffon.params("run", **given), "d_model", "hidden_size"),
     ):
         with pytest.raises(UserError, match=f"^unknown setting '{name}': it is '{ours}' here$"):
             call(**{name: 1})
     assert not (tmp_path / "r").exists()
+    with pytest.raises(UserError, match="unknown setting 'lenght'; did you mean 'length'"):
+        greffon.draw("mask", lenght=3)
 
 
 def test_help_tells_the_numbers_of_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,3 +304,40 @@ def test_help_tells_the_numbers_of_the_presets(capsys: pytest.CaptureFixture[str
     own = {name.replace("_", "-") for name, value in PROBE_FORM.items() if getattr(compact().graft, name) != value}
     assert own
     assert all("(default: a random head of compact" in entries[name] for name in own)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda **given: greffon.pretrain("a.txt", steps=5.5, **given), "steps: expected int, found 5.5"),
+        (lambda **given: greffon.pretrain("a.txt", steps=True, **given), "steps: expected int, found True"),
+        (lambda **given: greffon.pretrain("a.txt", layers="1", **given), "layers: expected int, found '1'"),
+        (lambda **given: greffon.pretrain("a.txt", preset=3, **given), "preset: expected str, found 3"),
+        (lambda **given: greffon.pretrain("a.txt", valid=5, **given), "valid: expected tuple[str, ...], found 5"),
+        (lambda **given: greffon.finetune("r", train="a.csv", epochs=1.5, **given), "epochs: expected int, found 1.5"),
+        (
+            lambda **given: greffon.compare("r", train="a.csv", train_sizes=[20, "abc"], **given),
+            "train_sizes: expected int, found 'abc'",
+        ),
+        (
+            lambda **given: greffon.compare("r", train="a.csv", train_sizes="20,100", **given),
+            "train_sizes: expected tuple[int, ...], found '20,100'",
+        ),
+        (lambda **given: greffon.resume("r", extra_steps="3"), "extra_steps: expected int, found '3'"),
+        (lambda **given: greffon.generate("r", "a", top_p="1"), "top_p: expected float, found '1'"),
+        (lambda **given: greffon.compare("r", train="a.csv", **given), "no run at r; give"),
+    ],
+)
+def test_a_keyword_of_the_wrong_type_is_told_in_one_sentence(
+    call: Callable[..., object], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=f"^{re.escape(said)}"):
+        call(out=tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    made = greffon.params(
+        preset="lab", layers=np.int64(2), rope_theta=np.float32(10_000), tie_embeddings=np.bool_(False)
+    )
+    assert made == greffon.params(preset="lab", layers=2, tie_embeddings=False)

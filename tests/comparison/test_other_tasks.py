@@ -130,9 +130,9 @@ def test_python_s_compare_takes_every_task_and_what_has_no_effect_is_refused(
     assert isinstance(made, TaskComparison)
     assert made.results.task == "regression"
     assert json.loads((tmp_path / "out/arms/scratch/seed-0/probabilities.json").read_text())["test"]
-    for wrong in ("tune", "train_sizes"):
+    for wrong, value in (("tune", True), ("train_sizes", (20,))):
         with pytest.raises(UserError, match=f"{wrong} is for comparisons of classes; leave it out"):
-            greffon.compare([tiny.causal], train=conll, out=tmp_path / "no", **{wrong: (20,)})
+            greffon.compare([tiny.causal], train=conll, out=tmp_path / "no", **{wrong: value})
     with pytest.raises(UserError, match="no column 'labels'"):
         greffon.compare([tiny.causal], train=tmp_path / "a.csv", out=tmp_path / "no", task="multilabel")
     with pytest.raises(UserError, match="unknown executor 'dusk'"):

@@ -98,7 +98,18 @@ def test_overlap_looks_past_case_spacing_and_unicode_form():
 def test_one_class_only_is_an_error():
     findings = lint({"train": rows(("a", "positive"), ("b", "positive"))})
     assert [(finding.severity, finding.code) for finding in findings] == [("error", "one-class")]
-    assert "Every text to train on (2) has the label 'positive'" in findings[0].message
+    assert "Every text to train on (2, first: line 2) has the label 'positive'" in findings[0].message
+    assert "add texts of another one" in findings[0].message
+
+
+def test_equal_texts_are_an_error_in_train_alone() -> None:
+    equal = rows(("One  text", "negative"), ("one text", "positive"))
+    told = found(lint({"train": equal, "test": equal}), "equal-texts")
+    assert told == Finding(
+        "error", "equal-texts", "All 2 texts to train on are equal (first: line 2): give different ones."
+    )
+    assert not [finding for finding in lint({"train": equal[:1]}) if finding.code == "equal-texts"]
+    assert not [finding for finding in lint({"train": balanced(), "test": equal}) if finding.code == "equal-texts"]
 
 
 def test_no_examples_is_an_error():

@@ -15,7 +15,9 @@ from greffon.core.training import Training
 from greffon.nn.build import make_model
 from greffon.runs.checkpoints import StepName
 from greffon.runs.create import room_for
+from greffon.runs.params import params
 from greffon.runs.run import Run
+from greffon.runs.summary import show
 
 RECIPE = Recipe(
     "causal",
@@ -110,6 +112,15 @@ def test_broken_files_are_named(tmp_path: Path, name: str, content: bytes, said:
         Run.open(run.path).load_model()
     assert said in str(caught.value)
     assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"nonsense", b"\xff" * 100, b"", b"\x02\0\0\0\0\0\0\0[]"])
+def test_a_run_with_broken_weights_is_not_described(tmp_path: Path, content: bytes) -> None:
+    run = make(tmp_path)
+    (run.path / "model.safetensors").write_bytes(content)
+    for describe in (show, params):
+        with pytest.raises(UserError, match=r"cannot read .*model\.safetensors: .*; restore it from a copy"):
+            describe(run.path)
 
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Runs of the contrastive objective, from a text to a graft."""
 
+import re
 from pathlib import Path
 from shutil import copytree
 
@@ -127,6 +128,13 @@ def test_a_file_is_scored(run: Run, text: Path) -> None:
     assert scores.n == 480
     assert scores.interval[0] <= scores.accuracy <= scores.interval[1]
     assert scores == greffon.evaluate(run, text)
+    assert list(scores.to_json()) == ["accuracy", "interval", "loss", "n"]  # an interval beside the first measure
+
+
+def test_the_last_line_of_a_pretraining_does_not_read_like_that_of_a_classifier(run: Run) -> None:
+    assert re.match(
+        r"\S+: partner found for \d+\.\d% of the held-out views, held-out loss \d\.\d{3} nats", outcome(run)
+    )
 
 
 def test_short_texts_are_warned_about_and_trained_all_the_same(tmp_path: Path) -> None:

@@ -257,6 +257,8 @@ def test_a_fine_tuned_body_is_told_beside_its_probe(tiny: TinyRuns, tmp_path: Pa
         assert run.scores["accuracy"] >= probe
         assert "kept the fine-tuned body: best after epoch" in outcome(run, 8)
         assert f"the probe had accuracy {probe:.1%})" in outcome(run, 8)
+        run.recipe = replace(run.recipe, graft=replace(run.recipe.graft, freeze=True))
+        assert "kept the fine-tuned head: best after epoch" in outcome(run, 8)
 
 
 @pytest.mark.parametrize(("sure", "clear"), [((0.9, 0.9, 0.8, 0.9), True), ((0.9, 0.1, 0.9, 0.3), False)])

@@ -122,9 +122,7 @@ def test_minutes_become_steps_that_the_recipe_remembers(corpus: Path, tmp_path: 
 
 def test_a_run_can_start_from_another(corpus: Path, tmp_path: Path) -> None:
     first = pretrain(corpus, tmp_path / "first", steps=60)
-    second = greffon.pretrain(
-        [corpus], out=tmp_path / "second", init_from=first.path, steps=3, batch_size=4, quiet=True
-    )
+    second = greffon.pretrain([corpus], out=tmp_path / "second", init_from=first, steps=3, batch_size=4, quiet=True)
     assert second.tokenizer.digest == first.tokenizer.digest
     start = next(e["valid"]["loss"] for e in second.metrics() if "valid" in e)
     assert start == pytest.approx(first.scores["loss"], abs=0.3)

@@ -7,6 +7,8 @@ from greffon.cli import say_out
 from greffon.cli.options import AnswerOptions, Column, Columns, Flag, MachineOptions, OptionalFile, Run, Texts
 from greffon.cli.parsing import given, parse, use_machine
 from greffon.cli.texts import asked_texts, check_column
+from greffon.core.conflicts import Idle, Values, refuse_idle
+from greffon.core.errors import UserError, setting
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,20 @@ class Args:
     machine: MachineOptions = field(default_factory=MachineOptions)  # type: ignore[valid-type]
 
 
+def _into_a_file(values: Values) -> str | None:
+    """Say why --json changes nothing where the answers go into a file."""
+    told = f"with {setting('out')}: the ending of its file says how answers are written; give one of them"
+    return told if values.get("out") else None
+
+
 def main(words: Sequence[str]) -> None:
     """Print what the run says of each text."""
     args = parse(Args, "classify", words)
     use_machine(args)
-
     check_column(args)
+    refuse_idle([Idle(("json",), _into_a_file)], given(args))
 
     from greffon.core.answering import Answering
-    from greffon.core.errors import UserError
     from greffon.core.json_results import json_text
     from greffon.inference.classify import answers, check_task, examples_of, grafted, read_inputs
     from greffon.inference.predictions import Predictions

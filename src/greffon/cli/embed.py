@@ -24,7 +24,8 @@ class Args:
     run: Run
     """Any run but a translator; its body is used without the head."""
     file: OptionalFile = None
-    """File of texts (required): .txt (one per line, or blocks separated by blank lines), .csv, .tsv or .jsonl."""
+    """File of texts (required): .txt (one per line, or blocks separated by blank lines), .csv, .tsv, .jsonl or
+    .parquet."""
     out: OptionalFile = None
     """NumPy file (.npy) to write the vectors to, one row per text."""
     pooling: Annotated[Pool | None, tyro.conf.arg(metavar="cls|mean|last", help_behavior_hint="")] = None
@@ -72,15 +73,13 @@ def main(words: Sequence[str]) -> None:
     texts = texts_of(args.file, args.text_column)
     if not texts:
         raise UserError(f"{args.file}:1: there is no text in this file; fill it or name another one")
-    if args.nearest is not None and not args.nearest.strip():
-        raise UserError("--nearest is empty; give the text to look for")
     run = OpenRun.open(args.run)
     how: Any = {"pooling": args.pooling, "long_texts": args.long_texts, "context": args.context}
+    found = [] if args.nearest is None else nearest(run, args.nearest, texts, top_k=args.top_k, **how)
     if args.out is not None:
         vectors = embed(run, texts, **how) if args.nearest is None else kept_embeddings(run, texts, **how)
         save_vectors(args.out, vectors)
         (say if args.json else say_out)(f"{args.out}: {len(vectors):,} vectors of {vectors.shape[1]:,} numbers")
-    if args.nearest is not None:
-        for found in nearest(run, args.nearest, texts, top_k=args.top_k, **how):
-            told = f"{found.cosine:6.3f}  {found.index + 1:>6,}  {textwrap.shorten(found.text, 90, placeholder='…')}"
-            say_out(json_text(found) if args.json else told)
+    for near in found:
+        told = f"{near.cosine:6.3f}  {near.index + 1:>6,}  {textwrap.shorten(near.text, 90, placeholder='…')}"
+        say_out(json_text(near) if args.json else told)

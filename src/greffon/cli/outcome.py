@@ -13,11 +13,12 @@ def outcome(run: Run, epochs: int = 0) -> str:
     """Tell the scores of a run's best weights, and when it had them: in epochs, if it was asked for those."""
     best = run.scores
     metric = measure_of(run.recipe).metric if run.recipe.graft is not None else "accuracy"
-    if metric in best:
+    if run.recipe.objective == "contrastive":
+        found = f"partner found for {best['accuracy']:.1%} of the held-out views, " if "accuracy" in best else ""
+        told = f"{found}held-out loss {best['loss']:.3f} nats a view"
+    elif metric in best:
         told = f"{_kind(best.get('cross_validated'))} {_measured(metric, best[metric])}"
         told += f", test {_measured(metric, best[f'test_{metric}'])}" if f"test_{metric}" in best else ""
-    elif run.recipe.objective == "contrastive":  # of copies alone, none of which is told from others
-        told = f"held-out loss {best['loss']:.3f} nats a view"
     else:
         told = f"held-out loss {best['loss']:.3f} nats {a_token(run)}, {best['bits_per_byte']:.3f} bits per byte"
         told += f", pairs {best['pair_accuracy']:.1%} right" if "pair_accuracy" in best else ""
@@ -26,7 +27,9 @@ def outcome(run: Run, epochs: int = 0) -> str:
     if run.recipe.graft is None or run.recipe.graft.head_init != "probe":
         return f"{run.path}: {told} (best {when})"
     if best["step"]:
-        return f"{run.path}: {told} (kept the fine-tuned body: best {when}; the probe had {_probe_score(run, metric)})"
+        trained = "head" if run.recipe.graft.freeze else "body"
+        probe = _probe_score(run, metric)
+        return f"{run.path}: {told} (kept the fine-tuned {trained}: best {when}; the probe had {probe})"
     if best.get("cross_validated") == 0:
         return f"{run.path}: {told} (kept the probe of the frozen body: no label is left to judge fine-tuning by)"
     return f"{run.path}: {told} (kept the probe of the frozen body: no epoch of fine-tuning was better)"

@@ -275,7 +275,7 @@ def _values(argument: _Argument, words: Sequence[str]) -> Any:
 
 def _numbers(label: str, word: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in word.split(",") if part.strip())
+        return tuple(int(part) for part in word.removesuffix(",").split(","))
     except ValueError:
         raise UserError(f"{label} is {word!r}; give numbers separated by commas, such as 20,100") from None
 

@@ -101,7 +101,7 @@ class Comparison:
 
 @takes(Comparing, Finetuning, Labels, Machine, Graft, Shape, Training)
 def compare(
-    runs: Sequence[str | Path | Run],
+    runs: str | Path | Run | Sequence[str | Path | Run],
     *,
     train: str | Path,
     out: str | Path,
@@ -122,7 +122,7 @@ def compare(
     this is `compare_task`, and the result a `TaskComparison`.
     """
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
-    opened = [Run.open(run) for run in runs]
+    opened = Run.open_all(runs)
     asked = {name: value for name, value in settings.items() if value is not None}
     comparing, settings = part(Comparing(), asked)
     tuning, settings = part(Finetuning(), settings)

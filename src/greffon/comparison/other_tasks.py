@@ -144,7 +144,7 @@ class _Study:
 
 @takes(Comparing, Finetuning, Labels, Machine, Graft, Shape, Training)
 def compare_task(
-    runs: Sequence[str | Path | Run],
+    runs: str | Path | Run | Sequence[str | Path | Run],
     *,
     train: str | Path,
     out: str | Path,
@@ -164,7 +164,7 @@ def compare_task(
             raise UserError(f"{setting(name)} is for comparisons of classes; leave it out")
     comparing, settings = part(Comparing(), settings)
     machine, settings = part(Machine(), settings)
-    study = _study([Run.open(run) for run in runs], train, settings)
+    study = _study(Run.open_all(runs), train, settings)
     study.check(tell)
     recipes = {name: study.recipe(source, 0, scratch=True) for name, source in study.sources.items()}
     check_baseline(next(iter(recipes.values())).answer, tell)

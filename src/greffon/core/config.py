@@ -5,11 +5,14 @@ it) and checks.
 """
 
 import dataclasses
+import inspect
+import os
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError, did_you_mean, setting
 from greffon.core.synonyms import our_name
 
 Description = TypeVar("Description")
@@ -67,6 +70,37 @@ def check_names(settings: Mapping[str, Any], *kinds: type, where: str = "") -> N
     for name in settings:
         if name not in known:
             raise UserError(f"{where}{unknown_setting(name, known)}")
+
+
+def check_keywords(signature: inspect.Signature, keywords: Collection[str]) -> None:
+    """Refuse keyword arguments that a function does not have, with the nearest one."""
+    for name in keywords:
+        if name not in signature.parameters:
+            raise UserError(unknown_setting(name, list(signature.parameters)))
+
+
+def read_keyword(hint: Any, value: Any, name: str) -> Any:
+    """Check the value of a keyword argument; numbers may be NumPy's, paths strings, several values any sequence.
+
+    >>> read_keyword(float | None, 3, "minutes")
+    3.0
+    >>> read_keyword(tuple[str, ...], "valid.txt", "valid")
+    ('valid.txt',)
+    >>> read_keyword(int, 5.5, "steps")
+    Traceback (most recent call last):
+    greffon.core.errors.UserError: steps: expected int, found 5.5
+    """
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(part for part in get_args(hint) if part is not type(None))
+    if value is None or (get_origin(hint) is Literal and isinstance(value, str)):  # its own class tells the choices
+        return value
+    items = get_args(hint)[0] if get_origin(hint) is tuple else hint
+    if items in (str, Path) and isinstance(value, str | os.PathLike):
+        return value if items is hint else (value,)
+    if items is not hint and isinstance(value, Iterable) and not isinstance(value, str):
+        return tuple(read_keyword(items, each, name) for each in value)
+    plain = value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value
+    return read_value(hint, plain, setting(name))
 
 
 def read_value(hint: Any, value: Any, where: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from greffon.core.config import unknown_setting
+from greffon.core.config import check_keywords
 from greffon.core.errors import UserError, setting
 from greffon.core.graft import Graft
 from greffon.core.shape import Shape
@@ -81,9 +81,8 @@ def refuses(*rules: Idle) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @functools.wraps(verb)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            for name in kwargs if settings else ():
-                if name not in signature.parameters:
-                    raise UserError(unknown_setting(name, list(signature.parameters)))
+            if settings:
+                check_keywords(signature, kwargs)
             bound = signature.bind(*args, **kwargs)
             given = dict(bound.arguments)
             bound.apply_defaults()

@@ -6,15 +6,16 @@ keyword arguments.
 """
 
 import dataclasses
+import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from greffon.core.choices import FLAG, Device, ExecutorName, Precision, PretrainingObjective, Task
-from greffon.core.config import Description, override
+from greffon.core.config import Description, check_keywords, override, read_keyword
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.graft import Graft
 from greffon.core.shape import Shape
@@ -27,6 +28,9 @@ def _metavar(name: str) -> Mapping[str, Any]:
     """Metadata of a field whose value has a name of its own in the help text."""
     return types.MappingProxyType({"metavar": name})
 
+
+MOST = 10**12
+"""The greatest budget; many more tokens than there are, and more minutes than anyone waits."""
 
 COMMAS: Mapping[str, Any] = types.MappingProxyType({"metavar": "N,N,…", "commas": True})
 """Metadata of a field with several numbers, which the command line reads from one word."""
@@ -107,8 +111,8 @@ class Budget:
         if len(given) > 1:
             raise UserError(f"{' and '.join(map(setting, given))} exclude each other; give one of them")
         for name, value in given.items():
-            if not value > 0:
-                raise out_of_range(name, value, "choose a number above 0")
+            if not 0 < value <= MOST:
+                raise out_of_range(name, value, f"choose a number above 0, and {MOST:,} at most")
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,8 @@ class Labels:
     """How labelled texts are read and split."""
 
     valid: Path | None = None
-    """Validation file, which selects the best epoch (default: finetune selects it by cross-validation,
-    and compare on a stratified fifth of the training texts)."""
+    """Validation file, which selects the best epoch (default: finetune selects it by cross-validation, and with 200
+    labels or more on a stratified fifth of the training texts, as compare always does)."""
     test: Path | None = None
     """Test file, which is scored and selects nothing."""
     text_column: str = "text"
@@ -220,9 +224,10 @@ def part(description: Description, settings: Mapping[str, Any]) -> tuple[Descrip
 
 
 def takes(*kinds: type) -> Callable[[Verb], Verb]:
-    """Show the fields of the descriptions as keyword arguments in the signature of a function with `**settings`.
+    """Make the fields of the descriptions keyword arguments of a function, and refuse other names and wrong types.
 
-    Defaults of `Shape`, `Training` and the like are shown as None: what is left out is the preset's.
+    A function with `**settings` shows them in its signature. Defaults of `Shape`, `Training` and the like are shown as
+    None: what is left out is the preset's.
     """
 
     def show(verb: Verb) -> Verb:
@@ -236,7 +241,17 @@ def takes(*kinds: type) -> Callable[[Verb], Verb]:
                     hint, default = (hints[f.name] | None, None) if kind in BY_PRESET else (hints[f.name], f.default)
                     keyword = inspect.Parameter.KEYWORD_ONLY
                     added[f.name] = inspect.Parameter(f.name, keyword, default=default, annotation=hint)
-        verb.__signature__ = signature.replace(parameters=[*own, *added.values()])  # type: ignore[attr-defined]
-        return verb
+        shown = signature.replace(parameters=[*own, *added.values()])
+        checked = {p.name: p.annotation for p in own if p.annotation in (int, float)}
+        checked |= {p.name: p.annotation for p in added.values()}
+
+        @functools.wraps(verb)
+        def called(*args: Any, **keywords: Any) -> Any:
+            check_keywords(shown, keywords)
+            read = {name: read_keyword(checked.get(name, Any), value, name) for name, value in keywords.items()}
+            return verb(*args, **read)
+
+        called.__signature__ = shown  # type: ignore[attr-defined]
+        return cast(Verb, called)
 
     return show

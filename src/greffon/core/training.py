@@ -86,7 +86,7 @@ class Training:
         if not 0 <= self.label_smoothing < 1:
             raise out_of_range("label_smoothing", self.label_smoothing, "choose a share from 0 up to, not including, 1")
         if not 0 <= self.weight_decay < 1:
-            raise out_of_range("weight_decay", self.weight_decay, "choose a number from 0 up to 1")
+            raise out_of_range("weight_decay", self.weight_decay, "choose a number from 0 up to, not including, 1")
 
     @property
     def eval_interval(self) -> int:

@@ -152,21 +152,21 @@ class Mixture(Generic[Row]):
         return out
 
 
-def length_buckets(lengths: Sequence[int], rows: int, seed: int, pass_: int) -> list[np.ndarray]:
+def length_buckets(lengths: Sequence[int], batch_size: int, seed: int, pass_: int) -> list[np.ndarray]:
     """Cut examples into batches of similar length: one pass, every example exactly once.
 
     Examples are shuffled, sorted by length inside pools of some batches, and cut; then the batches
     are shuffled. So padding is small, and the order still random.
 
-    >>> sorted(len(batch) for batch in length_buckets([5, 1, 9, 2, 7], rows=2, seed=0, pass_=0))
+    >>> sorted(len(batch) for batch in length_buckets([5, 1, 9, 2, 7], batch_size=2, seed=0, pass_=0))
     [1, 2, 2]
     """
     random = generator(seed, "buckets", pass_)
     order = random.permutation(len(lengths))
     size = np.asarray(lengths)
     batches = []
-    for start in range(0, len(order), rows * POOL):
-        pool = order[start : start + rows * POOL]
+    for start in range(0, len(order), batch_size * POOL):
+        pool = order[start : start + batch_size * POOL]
         pool = pool[np.argsort(size[pool], kind="stable")]
-        batches += [pool[i : i + rows] for i in range(0, len(pool), rows)]
+        batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
     return [batches[i] for i in random.permutation(len(batches))]

@@ -99,6 +99,9 @@ def _empty(splits: Splits) -> Iterator[Finding]:
         blank = [example for example in examples if not example.text.strip()]
         if blank and len(blank) == len(examples):
             yield Finding("error", "no-text", f"Every text in {name} is empty ({see(blank)}).")
+        elif name == "train" and len(examples) > 1 and len({normal(example.text) for example in examples}) == 1:
+            message = f"All {len(examples):,} texts to train on are equal ({see(examples)}): give different ones."
+            yield Finding("error", "equal-texts", message)
         elif blank:
             yield Finding(
                 "warning",
@@ -116,7 +119,8 @@ def _classes(splits: Splits) -> Iterator[Finding]:
         yield Finding(
             "error",
             "one-class",
-            f"Every text to train on ({len(train):,}) has the label {only!r}: a classifier needs at least two classes.",
+            f"Every text to train on ({len(train):,}, {see(train)}) has the label {only!r}: "
+            "a classifier needs at least two classes; add texts of another one.",
         )
         return
     once = [example for example in train if counts[example.label] == 1]

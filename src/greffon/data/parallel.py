@@ -159,8 +159,8 @@ def pair_buckets(sources: np.ndarray, targets: np.ndarray, tokens: int, seed: in
     alone, so every pass has the same number of batches, and any step is found without those before it.
 
     >>> lengths = np.array([5, 1, 9, 2, 7])
-    >>> [sorted(batch.tolist()) for batch in pair_buckets(lengths, lengths, tokens=10, seed=0, pass_=0)]
-    [[0], [4], [2], [1, 3]]
+    >>> sorted(sorted(batch.tolist()) for batch in pair_buckets(lengths, lengths, tokens=10, seed=0, pass_=0))
+    [[0], [1, 3], [2], [4]]
     """
     random = generator(seed, "pairs", pass_)
     order = random.permutation(len(sources))

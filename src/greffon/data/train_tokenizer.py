@@ -5,13 +5,15 @@ from pathlib import Path
 
 from greffon.core.conflicts import Idle, refuses
 from greffon.core.errors import UserError, setting
+from greffon.core.settings import takes
 from greffon.data.corpora import documents, reason_without_columns
 from greffon.data.tokenizer import Tokenizer
 
 
 @refuses(Idle(("text_column",), lambda values: reason_without_columns(_listed(values["texts"]))))
+@takes()
 def train_tokenizer(
-    texts: Sequence[str | Path],
+    texts: str | Path | Sequence[str | Path],
     *,
     out: str | Path,
     vocab_size: int = 8000,

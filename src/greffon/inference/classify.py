@@ -9,7 +9,7 @@ import numpy as np
 
 from greffon.core.answering import Answering
 from greffon.core.choices import Task
-from greffon.core.config import check_names, override
+from greffon.core.config import override
 from greffon.core.errors import UserError, setting
 from greffon.core.recipe import Data, Recipe
 from greffon.core.settings import takes
@@ -41,7 +41,6 @@ def classify(
     the label is None. A `task` that is named must be the run's. With `int8` the body computes in 8-bit integers:
     faster, with slightly different probabilities. `settings` are the fields of `Answering` in `greffon.core`.
     """
-    check_names(settings, Answering)
     asked = Answering(**settings)
     run = grafted(run)
     check_task(run, asked.task)

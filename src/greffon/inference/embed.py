@@ -15,6 +15,7 @@ from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import write_atomically
 from greffon.core.json_results import JsonResult
 from greffon.core.recipe import Embedding, Recipe
+from greffon.core.settings import takes
 from greffon.data.segmentation import Words
 from greffon.inference.loading import load
 from greffon.nn.heads import pool as pooled
@@ -29,6 +30,7 @@ BLOCK = 4096
 """Number of texts that are tokens at the same time: enough to batch them by length, whatever the number of texts."""
 
 
+@takes()
 def embed(
     run: str | Path | Run,
     texts: str | Sequence[str],

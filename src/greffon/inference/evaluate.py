@@ -68,12 +68,12 @@ class LanguageScores(JsonResult):
 class ContrastScores(JsonResult):
     """Scores of a contrastive run: how well the two views of a document are matched."""
 
-    loss: float
-    """Mean loss of a view, in nats; it depends on the number of views in a batch."""
     accuracy: float
     """Fraction of views whose partner is the nearest of all others in its batch; copies of one text do not count."""
     interval: tuple[float, float]
     """95 % interval of the accuracy."""
+    loss: float
+    """Mean loss of a view, in nats; it depends on the number of views in a batch."""
     n: int
     """Number of views that are told from others: two for each text that is long enough for two different spans."""
 
@@ -228,7 +228,7 @@ def _evaluate_contrast(run: Run, file: str | Path, text_column: str) -> Contrast
         )
     found = held_out_contrast(load(run), task.objective, batches)
     interval = wilson_interval(round(found["accuracy"] * n), n)
-    return ContrastScores(found["loss"], found["accuracy"], interval, n)
+    return ContrastScores(found["accuracy"], interval, found["loss"], n)
 
 
 def _evaluate_pairs(run: Run, pairs: Iterable[tuple[str, str]], where: str, decoding: Decoding) -> TranslationScores:

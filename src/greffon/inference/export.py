@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from greffon.core.errors import UserError, did_you_mean, setting
+from greffon.core.settings import takes
 from greffon.inference.ctranslate2 import export_ctranslate2
 from greffon.runs.export_dir import refuse_old
 from greffon.runs.gguf import to_gguf
@@ -19,6 +20,7 @@ TARGETS: dict[str, Callable[..., Path]] = {
 }
 
 
+@takes()
 def export(
     run: str | Path | Run, *, to: str, out: str | Path, quantize: str | None = None, force: bool = False
 ) -> Path:

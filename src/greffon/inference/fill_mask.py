@@ -7,6 +7,7 @@ import torch
 
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.json_results import JsonResult
+from greffon.core.settings import takes
 from greffon.inference.generate import Candidate
 from greffon.inference.loading import load
 from greffon.runs.run import Run
@@ -21,6 +22,7 @@ class Mask(JsonResult):
     candidates: list[Candidate]
 
 
+@takes()
 def fill(run: str | Path | Run, text: str, *, top_k: int = 5) -> list[Mask]:
     """Predict each [MASK] of a text: `fill("runs/masked", "Ce livre est [MASK].")[0].candidates[0].token`."""
     run = Run.open(run)

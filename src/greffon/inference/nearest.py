@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from greffon.core.choices import LongTexts, Pool
-from greffon.core.errors import UserError, out_of_range
+from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.files import cache_folder, sha256, write_atomically
 from greffon.core.json_results import JsonResult
+from greffon.core.settings import takes
 from greffon.inference.embed import embed, own_embedding
 from greffon.runs.run import Run
 
@@ -29,6 +30,7 @@ class Neighbour(JsonResult):
     """Cosine similarity with the query."""
 
 
+@takes()
 def nearest(
     run: str | Path | Run,
     text: str,
@@ -43,6 +45,8 @@ def nearest(
 
     Blank texts are skipped. Pooling and context are those of `greffon.embed`.
     """
+    if not text.strip():
+        raise UserError(f"{setting('nearest')} is empty; give the text to look for")
     if not texts or isinstance(texts, str):
         raise UserError("there are no texts to search; give a list of at least one")
     if top_k < 1:

@@ -15,6 +15,7 @@ import torch
 from greffon.core.choices import Pool
 from greffon.core.errors import UserError, did_you_mean, out_of_range, setting
 from greffon.core.json_results import JsonResult
+from greffon.core.settings import takes
 from greffon.data.corpora import Labelled
 from greffon.inference.classify import outputs
 from greffon.inference.loading import load
@@ -42,6 +43,7 @@ class Ranked(JsonResult):
     """Cosine with the query, or the score of the pair by a run for pairs."""
 
 
+@takes()
 def rank(
     run: str | Path | Run,
     query: str,
@@ -59,6 +61,8 @@ def rank(
     run = Run.open(run)
     if top_k < 1:
         raise out_of_range("top_k", top_k, "choose 1 or more")
+    if not query.strip():
+        raise UserError("the query is empty; give the text to look for")
     if isinstance(texts, str) or not any(text.strip() for text in texts):
         raise UserError("there are no texts to rank; give a list of at least one")
     if run.recipe.task == "pairs":

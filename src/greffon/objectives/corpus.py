@@ -83,7 +83,7 @@ def open_corpus(recipe: Recipe, tokenizer: Tokenizer, task: Task[Row]) -> Corpus
         # One held-out text for each text to train on, or a single one for all.
         [row for part, near in zip(held, windows, strict=False) for row in sample(task.cut(part, near), limit)],
         digest,
-        f"text: {trained:,} documents, {sum(map(len, trains)):,} tokens to train on; "
+        f"text: {trained:,} document{'s' * (trained != 1)}, {sum(map(len, trains)):,} tokens to train on; "
         f"{kept:,} document{'s' * (kept != 1)} held out",
     )
 

@@ -4,8 +4,10 @@ The numbers come from other modules; the functions here only draw them.
 """
 
 import importlib
+import inspect
 from typing import TYPE_CHECKING, Any
 
+from greffon.core.config import check_keywords
 from greffon.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -28,5 +30,7 @@ def draw(figure: str, *what: Any, **how: Any) -> "Figure":
     if figure not in FIGURES:
         raise UserError(f"unknown figure {figure!r}{did_you_mean(figure, FIGURES)}")
     module = importlib.import_module(f"greffon.plots.{FIGURES[figure]}")
-    made: Figure = getattr(module, f"{figure}_figure")(*what, **how)
+    drawn = getattr(module, f"{figure}_figure")
+    check_keywords(inspect.signature(drawn), how)
+    made: Figure = drawn(*what, **how)
     return made

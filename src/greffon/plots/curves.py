@@ -28,7 +28,7 @@ _SCORES = {
 
 def curves_figure(runs: Sequence[str | Path | Run] | str | Path | Run, *, by: By = "step") -> "Figure":
     """Draw the loss against steps or minutes, and in a second panel another validation score, if there is one."""
-    opened = [Run.open(run) for run in ([runs] if isinstance(runs, str | Path | Run) else runs)]
+    opened = Run.open_all(runs)
     if not 1 <= len(opened) <= len(LINES):
         raise UserError(f"{len(opened)} runs to draw; give from 1 to {len(LINES)}")
     if by not in get_args(By):

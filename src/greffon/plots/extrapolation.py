@@ -26,12 +26,12 @@ def extrapolation_figure(
     text_column: str = "text",
 ) -> "Figure":
     """Draw the loss by position up to `times` the trained length, for one run or several."""
-    runs = [runs] if isinstance(runs, str | Path | Run) else list(runs)
-    if not 1 <= len(runs) <= len(LINES):
-        raise UserError(f"{len(runs)} runs to draw; give from 1 to {len(LINES)}")
+    opened = Run.open_all(runs)
+    if not 1 <= len(opened) <= len(LINES):
+        raise UserError(f"{len(opened)} runs to draw; give from 1 to {len(LINES)}")
     # The column is passed on only if one was chosen: beside plain text or no file, even its default would be refused.
     score = loss_by_position if text_column == "text" else partial(loss_by_position, text_column=text_column)
-    return losses_figure([score(run, file, times=times, texts=texts) for run in runs])
+    return losses_figure([score(run, file, times=times, texts=texts) for run in opened])
 
 
 def losses_figure(found: Sequence[PositionLoss]) -> "Figure":

@@ -4,20 +4,22 @@ The formulas depend on the shape alone, not on the code of the model; tests comp
 real models. The number of heads appears in none of them.
 """
 
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from greffon.core.choices import PretrainingObjective
-from greffon.core.config import check_names, override
+from greffon.core.config import override
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.graft import Graft
 from greffon.core.json_results import JsonResult
 from greffon.core.presets import DEFAULTS, PRESETS
 from greffon.core.presets import preset as look_up
 from greffon.core.recipe import Recipe
+from greffon.core.settings import takes
 from greffon.core.shape import GATED, Shape
 from greffon.nn.task_heads import head_of
 from greffon.runs.run import Run
@@ -197,6 +199,7 @@ def grafted_head_component(recipe: Recipe, graft: Graft) -> Component:
     return class_head_component(replace(recipe.shape, hidden_size=hidden_size, heads=1), recipe.outputs, graft)
 
 
+@takes(Shape)
 def params(
     run: "str | Path | Run | None" = None,
     *,
@@ -217,7 +220,6 @@ def params(
             if value is not None:
                 raise UserError(f"a run has its own {name}; leave out {setting(name)}, or leave out the run")
         return params_of_run(Run.open(run))
-    check_names(shape, Shape)
     name = preset or DEFAULTS.get(objective or "", "auto")
     wanted = objective or (PRESETS[name]().objectives[0] if name in PRESETS else "causal")
     found = look_up(name, wanted)
@@ -269,10 +271,8 @@ def params_of_run(run: Run) -> Ledger:
 
 def count_in_file(path: Path) -> int:
     """Count the numbers in a safetensors file from its header alone."""
-    with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    total = 0
-    for name, entry in header.items():
-        if name != "__metadata__":
-            total += math.prod(entry["shape"])
-    return total
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    except (SafetensorError, OSError) as problem:
+        raise UserError(f"cannot read {path}: {problem}; restore it from a copy") from None

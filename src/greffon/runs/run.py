@@ -22,7 +22,7 @@ The recipe is written before anything else. Every file is written under another 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,10 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.recipe.objective}, {self.recipe.preset})"
 
+    def __fspath__(self) -> str:
+        """Return its path: a run may be given wherever the path of one is asked for."""
+        return str(self.path)
+
     # -- making and opening ------------------------------------------------------------------
 
     @classmethod
@@ -89,6 +93,11 @@ class Run:
         if not file.is_file():
             raise UserError(f"{path} is no run: it has no recipe.json; give the directory of a run")
         return cls(path, _recipe(file))
+
+    @classmethod
+    def open_all(cls, runs: "str | Path | Run | Sequence[str | Path | Run]") -> "list[Run]":
+        """Open one run directory or several."""
+        return [cls.open(run) for run in ([runs] if isinstance(runs, str | Path | Run) else runs)]
 
     @property
     def name(self) -> str:

@@ -41,7 +41,7 @@ def check_memory(recipe: Recipe, copies: int = 1) -> None:
     if weights + states > there:
         raise UserError(
             f"this needs about {weights / 1e9:,.1f} GB for {of_recipe(recipe).total:,} parameters and "
-            f"{states / 1e9:,.1f} GB for a batch of {rows:,} rows, but the machine has {there / 1e9:,.1f} GB; "
+            f"{states / 1e9:,.1f} GB for a batch of {rows:,} sequences, but the machine has {there / 1e9:,.1f} GB; "
             f"choose a smaller shape or {setting('batch_tokens' if recipe.objective == 'seq2seq' else 'batch_size')}"
         )
 

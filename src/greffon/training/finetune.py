@@ -142,7 +142,7 @@ def check(splits: Splits, source: Run, recipe: Recipe) -> list[Finding]:
     findings = FORMS[splits.task].lint(parts, counts, context)
     errors = [finding.message for finding in findings if finding.severity == "error"]
     if errors:
-        raise UserError(" ".join(errors))
+        raise UserError(errors[0])
     return findings
 
 

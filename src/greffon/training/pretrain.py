@@ -161,7 +161,6 @@ def resume(run: str | Path | Run, *, extra_steps: int = 0, quiet: bool = False, 
     `settings` are the fields of `Launch` and `Machine`: they may differ from those that the run
     began with.
     """
-    check_names(settings, Launch, Machine)
     launch, machine = override(Launch(), settings), override(Machine(), settings)
     with launched(launch, machine, f"greffon resume {run.path if isinstance(run, Run) else run}") as group:
         if extra_steps < 0:

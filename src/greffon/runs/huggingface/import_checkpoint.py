@@ -11,6 +11,7 @@ from greffon.core.console import say
 from greffon.core.errors import UserError
 from greffon.core.presets import PRESETS
 from greffon.core.recipe import Data, Recipe
+from greffon.core.settings import takes
 from greffon.nn.build import make_model
 from greffon.runs.create import room_for
 from greffon.runs.huggingface.checkpoint import left_over, locate, read_config, read_tensors
@@ -44,6 +45,7 @@ OBJECTIVES: dict[str, Objective] = {
 }
 
 
+@takes()
 def import_checkpoint(checkpoint: str | Path, *, out: str | Path, force: bool = False, quiet: bool = False) -> Run:
     """Read a directory with config.json, safetensors and tokenizer files, or `hf:owner/name`, into a new Run."""
     tell: Callable[[str], None] = (lambda message: None) if quiet else say
