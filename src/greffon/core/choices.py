@@ -28,7 +28,7 @@ Selection = Literal["held-out", "folds"]
 Task = Literal["classes", "multilabel", "regression", "pairs", "tokens"]
 Answer = Literal["classes", "multilabel", "regression", "tokens"]
 """Kind of what a head says: pairs have classes or scores."""
-PairReading = Literal["towers", "cross"]
+PairReading = Literal["auto", "towers", "cross"]
 ClassWeights = Literal["none", "balanced"]
 LongTexts = Literal["windows", "truncate"]
 

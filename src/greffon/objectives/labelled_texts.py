@@ -81,6 +81,8 @@ class LabelledTexts:
 
     ignores: ClassVar[Mapping[str, str]] = {"pair_reading": "it is for pairs of texts; leave it out"}
     """Settings of a head that have no effect, and why."""
+    alternatives: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """Settings of each head that is tried on validation where none of them was asked for, by its name."""
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, long_texts: LongTexts | None = None) -> None:
         self.tokenizer = tokenizer

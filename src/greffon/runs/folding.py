@@ -70,7 +70,7 @@ def mean_folds_into_norm(recipe: Recipe) -> bool:
         and graft.pooling in ("cls", "last", "mean")
         and graft.pooler_activation == "none"
         and not graft.concat_embeddings
-        and not (recipe.task == "pairs" and graft.pair_reading == "towers")
+        and not (recipe.task == "pairs" and graft.reads_apart)
     )
 
 

@@ -197,8 +197,13 @@ def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
 def tidy(run: Run) -> None:
     """Drop the weights of the folds."""
     for fold in (run.path / FOLDER).glob("fold-*"):
-        for path in fold.iterdir():
-            if path.is_dir():
-                rmtree(path)
-            elif path.name not in KEPT:
-                Path(path).unlink()
+        drop_weights(fold)
+
+
+def drop_weights(folder: Path) -> None:
+    """Drop all of a run that has done its work but what it was, what it reached, and its folds."""
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != FOLDER:
+            rmtree(path)
+        elif path.is_file() and path.name not in KEPT:
+            path.unlink()
