@@ -14,7 +14,10 @@ import greffon
 from greffon.cli import run as command
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
-from greffon.runs.folding import THRESHOLD
+from greffon.data.corpora import Labelled
+from greffon.objectives.classify import text_logits
+from greffon.objectives.task_texts import task_texts
+from greffon.runs.folding import TEMPERATURE, THRESHOLD
 from greffon.runs.run import Run
 
 ANIMALS, VERBS = ["chat", "chien", "vache", "oiseau"], ["mange", "dort", "court", "chante"]
@@ -153,6 +156,12 @@ def test_thresholds_are_chosen_on_validation(runs: dict[str, Run]) -> None:
     chosen = {name: value for name, value in run.scores.items() if name.startswith(THRESHOLD)}
     assert set(chosen) == {THRESHOLD + animal for animal in ANIMALS}
     (found,) = greffon.classify(run, "le chat dort")
+    model = run.load_model()
+    texts = task_texts(run.recipe, run.tokenizer)
+    plain = text_logits(model, texts.for_scoring(texts.encode([Labelled("le chat dort", "", 0)])))[0]
+    assert [*found.probabilities.values()] == pytest.approx(
+        (plain / run.scores[TEMPERATURE]).sigmoid().tolist(), abs=1e-5
+    )
     assert found.labels == [a for a, p in found.probabilities.items() if p >= chosen[THRESHOLD + a]]
 
 

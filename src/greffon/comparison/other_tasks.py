@@ -239,8 +239,8 @@ def _gather(
     pairs = [*scratch_of.items()]
     fit = _baseline(recipe, splits)
     if fit is not None:
-        said = fit.outputs(test)
         held = measure.held_out(recipe, splits.valid, fit.outputs(splits.valid))
+        said = measure.calibrated(held, fit.outputs(test))
         parts[TFIDF] = _parts([measure.parts(recipe, held, test, said)])
         arms[TFIDF] = TaskArm(_score(parts[TFIDF]), cast(AllScores, measure.scores(recipe, held, test, said)), ())
         pairs += [(name, TFIDF) for name in trained]

@@ -12,7 +12,7 @@ from greffon.core.presets import PRESETS
 from greffon.core.recipe import Masking, Recipe
 from greffon.core.shape import Shape
 from greffon.data.tokenizer import Tokenizer
-from greffon.runs.folding import THRESHOLD
+from greffon.runs.folding import THRESHOLD, threshold_of
 from greffon.runs.huggingface.checkpoint import architecture_of
 from greffon.runs.huggingface.families import DISTILBERT, GPT2, MODEL_TYPES
 from greffon.runs.huggingface.family import Family, token_graft
@@ -135,7 +135,7 @@ def head_settings(recipe: Recipe, scores: Mapping[str, Any]) -> dict[str, Any]:
     if recipe.answer != "tokens":
         config["problem_type"] = next(problem for problem, task in PROBLEMS.items() if task == recipe.answer)
     if recipe.answer == "multilabel":
-        config[THRESHOLDS] = {label: scores.get(THRESHOLD + label, 0.5) for label in labels}
+        config[THRESHOLDS] = {label: threshold_of(label, scores) for label in labels}
     if recipe.task == "pairs":
         config[TASK] = recipe.task
     return config
