@@ -142,6 +142,25 @@ def test_probabilities_of_labels_are_calibrated_and_the_thresholds_with_them() -
     } == {0.5}
 
 
+def test_probabilities_of_spans_are_calibrated() -> None:
+    tags = ("O", "B-X", "B-Y")
+    measure, asked = MEASURES["tokens"], recipe("tokens", tags)
+    examples, sharp = [], []
+    for i in range(400):
+        logits = RANDOM.normal(0, 1.5, (6, 3))
+        exact = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        drawn = [tags[RANDOM.choice(3, p=row)] for row in exact]
+        words = [(2 * j, 2 * j + 1) for j in range(6)]
+        examples.append(Labelled("x x x x x x", spelling(spans_of_tags(words, drawn)), i))
+        sharp.append(exact**2 / (exact**2).sum(axis=1, keepdims=True))
+    held = measure.held_out(asked, examples, sharp)
+    assert held[TEMPERATURE] == pytest.approx(2, rel=0.15)
+    before, after = (measure.scores(asked, held, examples, rows) for rows in (sharp, measure.calibrated(held, sharp)))
+    assert after.span_f1 == before.span_f1
+    assert after.expected_calibration_error < before.expected_calibration_error
+    assert sum(each.share * each.right for each in after.reliability) == pytest.approx(after.precision)
+
+
 def test_of_very_many_decisions_some_say_the_temperature() -> None:
     logits = RANDOM.normal(0, 2, MOST_DECISIONS + 50_001)
     gold = (RANDOM.random(len(logits)) < 1 / (1 + np.exp(-logits / 2))).astype(int)

@@ -101,7 +101,7 @@ def test_the_task_is_guessed_learned_and_scored(task: str, runs: dict[str, Run],
     run = runs[task]
     assert run.recipe.task == task
     scores = greffon.evaluate(run, MAKERS[task](folder, "test", 60)).to_json()
-    calibration = {"expected_calibration_error", "reliability"} if task in ("multilabel", "pairs") else set()
+    calibration = set() if task == "regression" else {"expected_calibration_error", "reliability"}
     assert set(scores) == {"metric", "interval", "n", *KEYS[task]} | calibration
     low, high = scores["interval"]
     assert low <= scores[scores["metric"]] <= high
