@@ -397,3 +397,22 @@ def test_where_no_epoch_can_be_selected_a_new_head_is_trained_for_all(
     assert run.scores["step"] == run.recipe.training.steps == 6
     untrained = run.recipe.score_scale[1]  # the error of always saying the mean, or nearly so
     assert run.scores["mae"] < 0.7 * untrained
+
+
+@pytest.mark.parametrize("task", ["multilabel", "pairs", "tokens"])
+@pytest.mark.parametrize("selection", ["valid", "folds"])
+def test_training_tells_the_test_score_that_evaluate_gives(
+    task: str, selection: str, tiny: TinyRuns, folder: Path
+) -> None:
+    """Nothing is fitted on the test texts, thresholds least of all."""
+    test = MAKERS[task](folder, f"{selection}-test", 30)
+    run = greffon.finetune(
+        tiny.causal,
+        train=MAKERS[task](folder, "small", 40),
+        valid=MAKERS[task](folder, "valid", 20) if selection == "valid" else None,
+        test=test,
+        out=folder / f"{task}-{selection}-tested",
+        **{**SETTINGS, "epochs": 2, "pair_reading": "cross" if task == "pairs" else None},
+    )
+    scores = greffon.evaluate(run, test).to_json()
+    assert run.scores[f"test_{scores['metric']}"] == pytest.approx(scores[scores["metric"]])

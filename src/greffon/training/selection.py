@@ -87,7 +87,10 @@ def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], grou
         job = replace(job, evaluate=JOBS[own.objective](own, run.tokenizer).evaluate)
 
     def evaluate(model: Model) -> dict[str, float]:
-        return {**chosen.scores, "cross_validated": chosen.folds, **job.evaluate(model)}
+        fitted = {**chosen.scores, "cross_validated": chosen.folds}
+        if chosen.folds and job.test_scores is not None:  # all labels are for training, so the test is all that is left
+            return {**fitted, **job.test_scores(model, fitted)}
+        return {**fitted, **job.evaluate(model)}
 
     return replace(job, evaluate=evaluate, final_step=chosen.steps(run.recipe))
 
@@ -160,7 +163,8 @@ def choose(run: Run, folds: Sequence[Run], key: Callable[[Scores], tuple[float, 
         for at in zip(*curves, strict=False)
     ]
     best = max(range(len(curve)), key=lambda i: (*key(curve[i]), -i))
-    if best and _is_probed(run.recipe) and not clearly_better(folds, best):
+    is_judged = bool(folds[0].judged())
+    if best and is_judged and _is_probed(run.recipe) and not clearly_better(folds, best):
         best = 0
     return Selection(best, len(folds), curve[best], curve)
 
