@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from tiny import TinyRuns
 
 import greffon
@@ -15,6 +16,9 @@ from greffon.cli import run as command
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
 from greffon.data.corpora import Labelled
+from greffon.data.splits import load_splits
+from greffon.inference.probe import STRENGTHS
+from greffon.inference.tasks.multilabel import gold_bits
 from greffon.objectives.classify import text_logits
 from greffon.objectives.task_texts import task_texts
 from greffon.runs.folding import TEMPERATURE, THRESHOLD
@@ -397,6 +401,36 @@ def test_where_no_epoch_can_be_selected_a_new_head_is_trained_for_all(
     assert run.scores["step"] == run.recipe.training.steps == 6
     untrained = run.recipe.score_scale[1]  # the error of always saying the mean, or nearly so
     assert run.scores["mae"] < 0.7 * untrained
+
+
+def test_a_head_for_labels_starts_where_the_probe_ends(tiny: TinyRuns, folder: Path) -> None:
+    """Before the first step it says what scikit-learn says of the body's own vectors."""
+    file = multilabel(folder, "probe", 60)
+    run = greffon.finetune(
+        tiny.masked, train=file, valid=file, out=folder / "labels-probe", epochs=1, learning_rate=1e-9, quiet=True
+    )
+    assert run.recipe.graft is not None
+    assert (run.recipe.graft.head_init, run.recipe.graft.pooling) == ("probe", "mean")
+    examples = load_splits(run.recipe.data).train
+    vectors = greffon.embed(tiny.masked, [example.text for example in examples], pooling="mean")
+    moved = vectors - vectors.mean(axis=0)
+    moved -= moved.mean(axis=1, keepdims=True)
+    unit = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    model = run.load_model()
+    texts = task_texts(run.recipe, run.tokenizer)
+    found = np.stack(texts.outputs(model, texts.for_scoring(texts.encode(examples))))
+    bits = gold_bits(run.recipe.labels, examples).T
+    models = [[LogisticRegression(C=c, max_iter=1000).fit(unit, own) for own in bits] for c in STRENGTHS]
+    expected = [np.stack([one.predict_proba(unit)[:, 1] for one in each], axis=1) for each in models]
+    assert min(np.abs(found - each).max() for each in expected) < 2e-2 * found.std()
+
+
+@pytest.mark.parametrize("task", ["pairs", "regression", "tokens"])
+def test_where_a_head_has_no_probe_none_is_promised(task: str, tiny: TinyRuns, folder: Path) -> None:
+    with pytest.raises(UserError, match=f"head_init=probe has no effect here: a head for {task} has no probe"):
+        greffon.finetune(
+            tiny.causal, train=MAKERS[task](folder, "few", 10), out=folder / "no", head_init="probe", quiet=True
+        )
 
 
 @pytest.mark.parametrize("task", ["multilabel", "pairs", "tokens"])

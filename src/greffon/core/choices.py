@@ -24,6 +24,8 @@ Pool = Literal["cls", "mean", "last"]
 """Poolings that need no trained head."""
 PoolerActivation = Literal["none", "tanh", "relu", "gelu", "identity"]
 HeadInit = Literal["probe", "random"]
+Link = Literal["softmax", "sigmoid"]
+"""What makes probabilities of logits."""
 Selection = Literal["held-out", "folds"]
 Task = Literal["classes", "multilabel", "regression", "pairs", "tokens"]
 Answer = Literal["classes", "multilabel", "regression", "tokens"]

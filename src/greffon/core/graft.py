@@ -31,8 +31,9 @@ class Graft:
     class_bias: bool = True
     """Bias of the classes (GPT-2 has none)."""
     head_init: HeadInit = "random"
-    """Start the class head as logistic regression on the body's vectors, or at random (default: probe for a pretrained
-    body). The probe has a dense layer without activation, normalized, and is fine-tuned at a lower learning rate."""
+    """Start the head as logistic regression on the body's vectors (classes, labels), or at random (default: probe for a
+    pretrained body, where the head has its form). The probe has a dense layer without activation, normalized, and
+    is fine-tuned at a lower learning rate."""
     pair_reading: PairReading = "auto"
     """Read the texts of a pair each on its own (towers), or as one text (cross); auto tries both for a third of the
     epochs, and keeps what is better on validation."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from greffon.core.choices import Answer, LongTexts
+from greffon.core.choices import Answer, Link, LongTexts, Task
 from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.splits import Splits
@@ -29,6 +29,9 @@ TARGETS: dict[Answer, Callable[[Recipe], Targets]] = {
     "regression": ScoreTargets.from_recipe,
 }
 """What is learned from the labels of whole texts, by their kind."""
+
+LINKS: dict[Task, Link] = {"classes": "softmax", "multilabel": "sigmoid"}
+"""What makes probabilities of logits, for the tasks whose heads start as a probe; all others start at random."""
 
 MOST_WINDOWS = 8
 """Windows of a text that a step of training reads at most, so that its memory is bounded."""

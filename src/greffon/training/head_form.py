@@ -10,6 +10,7 @@ from greffon.core.conflicts import GRAFT_RULES, Idle, Values, refuse_idle
 from greffon.core.errors import UserError, setting
 from greffon.core.graft import Graft
 from greffon.core.recipe import Data, Recipe
+from greffon.objectives.labelled_texts import LINKS
 from greffon.objectives.task_texts import alternatives, ignored_settings
 from greffon.runs.huggingface.fit import head_form
 
@@ -43,7 +44,8 @@ def _fits(own: Mapping[str, str], settings: Mapping[str, Any]) -> bool:
 def _graft(found: Graft, base: Recipe, data: Data, settings: Mapping[str, Any], *, scratch: bool) -> Graft:
     """Describe the head: for trained weights one that starts as the probe, unless another form was asked for.
 
-    A head of another task than classes has the form that the family of the body has for it.
+    A head of another task than classes has the form that the family of the body has for it, and starts as the probe
+    where that is the form of one.
     """
     against = [name for name, value in PROBE_FORM.items() if settings.get(name) not in (None, value)]
     if settings.get("head_init") == "probe" and against:
@@ -53,13 +55,16 @@ def _graft(found: Graft, base: Recipe, data: Data, settings: Mapping[str, Any], 
         )
     kind = settings.get("head_init") or ("random" if against else "probe")
     pairs_apart = data.task == "pairs" and settings.get("pair_reading") != "cross"
-    if data.task != "classes" and not pairs_apart and (form := head_form(base, data.task)):
+    probed = data.task in LINKS
+    form = {} if data.task == "classes" or pairs_apart else head_form(base, data.task)
+    is_probe_s = all(form.get(name, value) == value for name, value in PROBE_FORM.items())
+    if form and not (probed and (is_probe_s or "head_init" in settings) and kind == "probe"):
         if base.embedding is not None and "pooling" in form:
             form["pooling"] = base.embedding.pooling
         if settings.get("pooler_activation") == "none":
             form["pooler_norm"] = False
         return override(found, {**form, **settings, "head_init": "random"})
-    if kind == "random" or data.task != "classes":
+    if kind == "random" or not probed:
         return override(found, {"pooling": _pooling(base), **settings, "head_init": "random"})
     # Fresh weights have the same form as pretrained ones, so that pretraining is all that differs.
     pooling = "mean" if base.embedding is None else base.embedding.pooling
@@ -70,8 +75,8 @@ def _graft(found: Graft, base: Recipe, data: Data, settings: Mapping[str, Any], 
 
 def refuse_ignored(task: Task, settings: Mapping[str, Any]) -> None:
     """Refuse settings of the head that a task would ignore."""
-    if task != "classes" and settings.get("head_init") == "probe":
-        why = f"here: only a head for classes has a probe, and this is for {task}; leave it out"
+    if settings.get("head_init") == "probe" and task not in LINKS:
+        why = f"here: a head for {task} has no probe to start as; leave it out"
         refuse_idle([Idle(("head_init",), lambda values: why)], settings)
     ignored = ignored_settings(task)
     refuse_idle([*(Idle((name,), partial(_here, why)) for name, why in ignored.items()), *GRAFT_RULES], settings)

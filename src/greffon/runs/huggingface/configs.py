@@ -120,7 +120,8 @@ def labels_of(config: Mapping[str, Any], use: str, where: str) -> tuple[str, ...
     table = config.get("id2label") or {str(i): f"LABEL_{i}" for i in range(2)}  # what they leave out
     places = [str(i) for i in range(len(table))]
     labels = tuple(str(table[i]) for i in places) if {*table} == {*places} else ()
-    if len(labels) < 2 or len({*labels}) < len(labels):
+    least = 1 if use == "classify" and _answer_of(config) == "multilabel" else 2
+    if len(labels) < least or len({*labels}) < len(labels):
         raise UserError(f"{where}: id2label must name two or more classes, each once, from 0 on")
     return labels
 
