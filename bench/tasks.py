@@ -22,8 +22,18 @@ from bench.few_labels import QUICK_SHAPE, head
 from bench.harness import ROOT
 from bench.report import write_page
 from bench.task_files import TASKS
+from greffon.comparison.phrases import p_value
 from greffon.comparison.task_results import TaskResults, TaskScore
 
+BODY = {
+    "vocab_size": 4000,
+    "layers": 2,
+    "hidden_size": 128,
+    "heads": 4,
+    "intermediate_size": 256,
+    "context": 128,
+}
+"""Bodies small enough that all studies end within an hour of two busy cores."""
 PAGE, OUT = ROOT / "docs" / "howto-tasks.md", ROOT / "bench" / "data" / "tasks"
 
 
@@ -47,29 +57,29 @@ STUDIES = {
         "an English and a French caption (Multi30k): a translation, or that of another caption?",
         CAPTIONS,
         tuple(f"multi30k/{part}.{language}" for part in ("train", "val") for language in ("en", "fr")),
-        4000,
         1000,
+        500,
     ),
     "multilabel": Study(
         "messages of one to three questions of bank customers (Banking77): which of the 12 most frequent intents?",
         (f"{BANKING}/train.csv",),
         (f"{BANKING}/train.csv", f"{BANKING}/test.csv"),
-        2000,
+        1000,
         500,
     ),
     "regression": Study(
         "four passages from film reviews (IMDB): how many are from positive ones?",
         (f"{IMDB}/unlabelled.txt.xz",),
         (f"{IMDB}/train.csv", f"{IMDB}/valid.csv"),
-        2000,
-        1000,
+        500,
+        500,
     ),
     "tokens": Study(
         "English captions into which French and German words were put (Multi30k): which spans?",
         CAPTIONS,
         tuple(f"multi30k/{part}.{language}" for part in ("train", "val") for language in ("en", "fr", "de")),
-        2000,
-        1000,
+        500,
+        500,
     ),
 }
 FILES = sorted({file for study in STUDIES.values() for file in (*study.texts, *study.files)})
@@ -80,9 +90,9 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.tasks", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help=f"folder with {', '.join(FILES)}")
     parser.add_argument("--only", nargs="+", choices=list(STUDIES), default=list(STUDIES), metavar="NAME")
-    parser.add_argument("--minutes", type=float, default=5.0, help="minutes of every pretraining")
+    parser.add_argument("--minutes", type=float, default=2.0, help="minutes of every pretraining")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--out", type=Path, default=OUT, help=f"default: {OUT.relative_to(ROOT)}")
     parser.add_argument("--quick", action="store_true", help="tiny bodies, few texts, no page: does everything work?")
     args = parser.parse_args(words)
@@ -139,7 +149,7 @@ def make_body(study: Study, args: argparse.Namespace, out: Path) -> Path:
         texts = [head(text, out.with_name(f"{out.name}-{i}.txt")) for i, text in enumerate(texts)]
         pretrain(texts, objective="contrastive", out=out, steps=4, vocab_size=500, **QUICK_SHAPE)
     else:
-        pretrain(texts, objective="contrastive", out=out, minutes=args.minutes)
+        pretrain(texts, objective="contrastive", out=out, minutes=args.minutes, **BODY)
     return out
 
 
@@ -154,7 +164,9 @@ def table(found: dict[str, TaskResults], minutes: float) -> str:
     """Write the outcomes as Markdown."""
     seeds = next(iter(found.values())).settings["seeds"]
     lines = [
-        f"Bodies of {minutes:g} minutes; {seeds} seeds; 95 % intervals; p of a paired permutation test over the texts.",
+        f"Bodies of {minutes:g} minutes ({BODY['layers']} layers, hidden size {BODY['hidden_size']}), "
+        f"{next(iter(found.values())).settings['epochs']} epochs, {seeds} seeds; "
+        "95 % intervals; p of a paired permutation test over the texts.",
         "",
         "| task | texts | measure | pretrained | scratch | baseline | pretrained − scratch | pretrained − baseline |",
         "| --- |" + " --- |" * 7,
@@ -162,7 +174,7 @@ def table(found: dict[str, TaskResults], minutes: float) -> str:
     for name, results in found.items():
         arms = [_interval(results.arms[arm].test_score) for arm in ("pretrained", "scratch", "tfidf")]
         gaps = [_difference(results, other) for other in ("scratch", "tfidf")]
-        sizes = f"{results.data['train'] + results.data['valid']:,} and {results.data['test']:,} to test"
+        sizes = f"{results.data.train + results.data.valid:,} and {results.data.test:,} to test"
         measure = results.metric_name + ("" if results.higher_is_better else " (lower is better)")
         lines.append("| " + " | ".join([f"`{name}`", sizes, measure, *arms, *gaps]) + " |")
     lines += ["", *(f"- `{name}`: {STUDIES[name].title}" for name in found)]
@@ -175,7 +187,7 @@ def _interval(score: TaskScore) -> str:
 
 def _difference(results: TaskResults, other: str) -> str:
     one = next(each for each in results.differences if (each.a, each.b) == ("pretrained", other))
-    return "{:+.3f} ({:+.3f} to {:+.3f}), p = {:.3f}".format(one.mean, *one.interval, one.p)
+    return "{:+.3f} ({:+.3f} to {:+.3f}), p = {}".format(one.mean, *one.interval, p_value(one.p))
 
 
 if __name__ == "__main__":

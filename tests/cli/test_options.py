@@ -27,7 +27,7 @@ from greffon.core.settings import Budget, Corpus, Finetuning, Labels, Launch, Pa
 from greffon.core.shape import Shape
 from greffon.core.synonyms import SYNONYMS
 from greffon.core.training import Training
-from greffon.training.finetune import PROBE_FORM
+from greffon.training.head_form import PROBE_FORM
 
 PAGES = [[name] for name in COMMANDS if name != "draw"] + [["draw", name] for name in FIGURES]
 

@@ -150,7 +150,7 @@ def test_a_missing_package_is_missed_before_anything_is_trained(
 
 
 def test_a_small_p_is_not_told_as_zero() -> None:
-    scores = SpanScores(0.9, (0.8, 1.0), 0.9, 0.9, 40, {})
+    scores = SpanScores(0.9, (0.8, 1.0), 0.9, 0.9, 40, {}, 0.0, ())
     arms = {name: TaskArm(TaskScore(score, (0, 1), (score,)), scores, ()) for name, score in (("a", 0.9), ("b", 0.1))}
     differences = (TaskDifference("a", "b", 0.8, (0.7, 0.9), 1 / 2001),)
     results = TaskResults("tokens", "span_f1", True, "", arms, differences, None, TaskData(80, 20, 20, 0), {})

@@ -136,7 +136,7 @@ def test_the_reliability_diagram_of_classes(width: float) -> None:
     assert all((edge == 255).all() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
 
 
-SPANS = SpanScores(0.5, (0.4, 0.6), 0.5, 0.5, 40, {"PET": ClassScore(0.5, 0.5, 0.5, 9)})
+SPANS = SpanScores(0.5, (0.4, 0.6), 0.5, 0.5, 40, {"PET": ClassScore(0.5, 0.5, 0.5, 9)}, 0.0, ())
 LABELS = LabelScores(0.5, (0.4, 0.6), 0.5, 0.625, 40, {"cost": LabelScore(0.5, 0.625, 34, 0.25)}, 0.1, BINS)
 CLASSES = ClassScores(0.5, (0.4, 0.6), 0.5, 40, ("a", "b"), [[10, 10], [10, 10]], 0.1, BINS)
 

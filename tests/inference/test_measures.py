@@ -17,9 +17,9 @@ from greffon.data.tasks.tokens import spans_of_tags, spelling
 from greffon.inference.calibration import calibration_error, reliability
 from greffon.inference.measures import MEASURES
 from greffon.inference.tasks.base import ratio_interval
-from greffon.inference.tasks.classes import best_temperature
+from greffon.inference.tasks.classes import MOST_DECISIONS, best_temperature
 from greffon.inference.tasks.multilabel import best_thresholds, micro_f1
-from greffon.runs.folding import THRESHOLD
+from greffon.runs.folding import TEMPERATURE, THRESHOLD
 
 RANDOM = np.random.default_rng(0)
 
@@ -118,6 +118,54 @@ def test_a_temperature_that_was_applied_is_found_again() -> None:
     right = (sharp.argmax(axis=1) == gold).tolist()
     error = calibration_error(reliability(sharp.max(axis=1), right))
     assert error > 3 * calibration_error(reliability(exact.max(axis=1), right))
+
+
+def test_probabilities_of_labels_are_calibrated_and_the_thresholds_with_them() -> None:
+    labels = ("a", "b", "c")
+    logits = RANDOM.normal(-0.5, 1.5, (3000, 3))
+    gold = RANDOM.random((3000, 3)) < 1 / (1 + np.exp(-logits))
+    examples = [Labelled(f"text {i}", "|".join(np.array(labels)[row]), i) for i, row in enumerate(gold)]
+    sharp = list(1 / (1 + np.exp(-2 * logits)))  # too sure of itself
+    measure, asked = MEASURES["multilabel"], recipe("multilabel", labels)
+    held = measure.held_out(asked, examples, sharp)
+    assert held[TEMPERATURE] == pytest.approx(2, rel=0.1)
+    calm = measure.calibrated(held, sharp)
+    assert np.stack(calm) == pytest.approx(1 / (1 + np.exp(-2 * logits / held[TEMPERATURE])), abs=1e-6)
+    before, after = (measure.scores(asked, held, examples, outputs) for outputs in (sharp, calm))
+    assert after.expected_calibration_error < before.expected_calibration_error / 3
+    assert after.micro_f1 == pytest.approx(held["micro_f1"])  # the thresholds are those of calibrated probabilities
+    plain = best_thresholds(gold, np.stack(sharp))
+    assert after.micro_f1 == pytest.approx(micro_f1(gold, np.stack(sharp) >= plain))
+    fitted_on_training = {**held, "cross_validated": 0}
+    assert {
+        found.threshold for found in measure.scores(asked, fitted_on_training, examples, sharp).by_label.values()
+    } == {0.5}
+
+
+def test_probabilities_of_spans_are_calibrated() -> None:
+    tags = ("O", "B-X", "B-Y")
+    measure, asked = MEASURES["tokens"], recipe("tokens", tags)
+    examples, sharp = [], []
+    for i in range(400):
+        logits = RANDOM.normal(0, 1.5, (6, 3))
+        exact = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        drawn = [tags[RANDOM.choice(3, p=row)] for row in exact]
+        words = [(2 * j, 2 * j + 1) for j in range(6)]
+        examples.append(Labelled("x x x x x x", spelling(spans_of_tags(words, drawn)), i))
+        sharp.append(exact**2 / (exact**2).sum(axis=1, keepdims=True))
+    held = measure.held_out(asked, examples, sharp)
+    assert held[TEMPERATURE] == pytest.approx(2, rel=0.15)
+    before, after = (measure.scores(asked, held, examples, rows) for rows in (sharp, measure.calibrated(held, sharp)))
+    assert after.span_f1 == before.span_f1
+    assert after.expected_calibration_error < before.expected_calibration_error
+    assert sum(each.share * each.right for each in after.reliability) == pytest.approx(after.precision)
+
+
+def test_of_very_many_decisions_some_say_the_temperature() -> None:
+    logits = RANDOM.normal(0, 2, MOST_DECISIONS + 50_001)
+    gold = (RANDOM.random(len(logits)) < 1 / (1 + np.exp(-logits / 2))).astype(int)
+    p = 1 / (1 + np.exp(-logits))
+    assert best_temperature(np.stack((1 - p, p), axis=1), gold) == pytest.approx(2, rel=0.06)
 
 
 def test_bins_of_classes_are_those_of_scikit_learn() -> None:

@@ -42,6 +42,25 @@ def test_probe_is_logistic_regression_on_vectors_of_length_one(classes: int) -> 
     assert probe.strength == 2.0
 
 
+def unit_of(vectors: np.ndarray) -> np.ndarray:
+    moved = vectors - vectors.mean(axis=0)
+    moved -= moved.mean(axis=1, keepdims=True)
+    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+
+def test_a_probe_of_labels_is_logistic_regression_for_each() -> None:
+    vectors, classes = texts()
+    bits = np.stack((classes == 0, classes > 0, np.ones(60), np.zeros(60)), axis=1).astype(float)
+    form = ProbeForm(link="sigmoid", class_weights=(3.0, 1.0, 1.0, 1.0))
+    found = fit_probe(vectors, bits, form, strengths=(2.0,)).outputs(vectors)
+    unit = unit_of(vectors)
+    for i, weight in ((0, {0: 1, 1: 3}), (1, None)):
+        one = LogisticRegression(C=2.0, max_iter=1000, class_weight=weight).fit(unit, bits[:, i])
+        assert np.allclose(found[:, i], one.predict_proba(unit)[:, 1], atol=1e-4)
+    assert (found[:, 2] > 0.999).all()
+    assert (found[:, 3] < 0.001).all()
+
+
 def test_center_of_the_body_is_used() -> None:
     vectors, labels = texts()
     probe = fit_probe(vectors, labels, ProbeForm(center=np.full(8, 4.0)), strengths=(STRENGTH,))

@@ -47,19 +47,6 @@ def recipe_of(source: Run, train: Path, valid: Path | None = None, **settings: o
     return graft_recipe(source, data, load_splits(data), epochs=2, seed=0, settings=settings)
 
 
-@pytest.mark.parametrize(("task", "label"), [("multilabel", "a|b"), ("regression", "3"), ("tokens", "")])
-def test_a_probe_that_a_task_has_not_is_refused(tiny: TinyRuns, tmp_path: Path, task: str, label: str) -> None:
-    column = {"multilabel": "labels", "regression": "score"}.get(task)
-    lines = (
-        [f"text,{column}", *(f"le chat {i},{label}" for i in range(9))] if column else ["le O", "chat B-PET", ""] * 9
-    )
-    train = tmp_path / ("train.csv" if column else "train.conll")
-    train.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(UserError, match=f"head_init.*probe has no effect here: .* for {task}"):
-        greffon.finetune(tiny.causal, train=train, out=tmp_path / "run", task=task, head_init="probe", quiet=True)
-    assert not (tmp_path / "run").exists()
-
-
 def test_the_command_for_a_better_body_can_be_pasted(
     tiny: TinyRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,7 +37,8 @@ from greffon.nn.model import Model
 from greffon.nn.quantize import can_quantize_int8
 from greffon.runs.run import Run
 from greffon.training.adaptation import ADAPTED
-from greffon.training.finetune import PROBE_LEARNING_RATE, PROBE_PATIENCE, check_body, graft_recipe
+from greffon.training.finetune import PROBE_PATIENCE, check_body, graft_recipe
+from greffon.training.head_form import PROBE_LEARNING_RATE
 from greffon.training.transfer import transfer
 
 TINY = {"layers": 2, "hidden_size": 32, "heads": 2, "intermediate_size": 64, "context": 32}

@@ -8,13 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from tiny import TinyRuns
 
 import greffon
 from greffon.cli import run as command
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
-from greffon.runs.folding import THRESHOLD
+from greffon.data.corpora import Labelled
+from greffon.data.splits import load_splits
+from greffon.inference.probe import STRENGTHS
+from greffon.inference.tasks.multilabel import gold_bits
+from greffon.objectives.classify import text_logits
+from greffon.objectives.task_texts import task_texts
+from greffon.runs.folding import TEMPERATURE, THRESHOLD
 from greffon.runs.run import Run
 
 ANIMALS, VERBS = ["chat", "chien", "vache", "oiseau"], ["mange", "dort", "court", "chante"]
@@ -98,7 +105,7 @@ def test_the_task_is_guessed_learned_and_scored(task: str, runs: dict[str, Run],
     run = runs[task]
     assert run.recipe.task == task
     scores = greffon.evaluate(run, MAKERS[task](folder, "test", 60)).to_json()
-    calibration = {"expected_calibration_error", "reliability"} if task in ("multilabel", "pairs") else set()
+    calibration = set() if task == "regression" else {"expected_calibration_error", "reliability"}
     assert set(scores) == {"metric", "interval", "n", *KEYS[task]} | calibration
     low, high = scores["interval"]
     assert low <= scores[scores["metric"]] <= high
@@ -153,6 +160,12 @@ def test_thresholds_are_chosen_on_validation(runs: dict[str, Run]) -> None:
     chosen = {name: value for name, value in run.scores.items() if name.startswith(THRESHOLD)}
     assert set(chosen) == {THRESHOLD + animal for animal in ANIMALS}
     (found,) = greffon.classify(run, "le chat dort")
+    model = run.load_model()
+    texts = task_texts(run.recipe, run.tokenizer)
+    plain = text_logits(model, texts.for_scoring(texts.encode([Labelled("le chat dort", "", 0)])))[0]
+    assert [*found.probabilities.values()] == pytest.approx(
+        (plain / run.scores[TEMPERATURE]).sigmoid().tolist(), abs=1e-5
+    )
     assert found.labels == [a for a, p in found.probabilities.items() if p >= chosen[THRESHOLD + a]]
 
 
@@ -388,3 +401,52 @@ def test_where_no_epoch_can_be_selected_a_new_head_is_trained_for_all(
     assert run.scores["step"] == run.recipe.training.steps == 6
     untrained = run.recipe.score_scale[1]  # the error of always saying the mean, or nearly so
     assert run.scores["mae"] < 0.7 * untrained
+
+
+def test_a_head_for_labels_starts_where_the_probe_ends(tiny: TinyRuns, folder: Path) -> None:
+    """Before the first step it says what scikit-learn says of the body's own vectors."""
+    file = multilabel(folder, "probe", 60)
+    run = greffon.finetune(
+        tiny.masked, train=file, valid=file, out=folder / "labels-probe", epochs=1, learning_rate=1e-9, quiet=True
+    )
+    assert run.recipe.graft is not None
+    assert (run.recipe.graft.head_init, run.recipe.graft.pooling) == ("probe", "mean")
+    examples = load_splits(run.recipe.data).train
+    vectors = greffon.embed(tiny.masked, [example.text for example in examples], pooling="mean")
+    moved = vectors - vectors.mean(axis=0)
+    moved -= moved.mean(axis=1, keepdims=True)
+    unit = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    model = run.load_model()
+    texts = task_texts(run.recipe, run.tokenizer)
+    found = np.stack(texts.outputs(model, texts.for_scoring(texts.encode(examples))))
+    bits = gold_bits(run.recipe.labels, examples).T
+    models = [[LogisticRegression(C=c, max_iter=1000).fit(unit, own) for own in bits] for c in STRENGTHS]
+    expected = [np.stack([one.predict_proba(unit)[:, 1] for one in each], axis=1) for each in models]
+    assert min(np.abs(found - each).max() for each in expected) < 2e-2 * found.std()
+
+
+@pytest.mark.parametrize("task", ["pairs", "regression", "tokens"])
+def test_where_a_head_has_no_probe_none_is_promised(task: str, tiny: TinyRuns, folder: Path) -> None:
+    with pytest.raises(UserError, match=f"head_init=probe has no effect here: a head for {task} has no probe"):
+        greffon.finetune(
+            tiny.causal, train=MAKERS[task](folder, "few", 10), out=folder / "no", head_init="probe", quiet=True
+        )
+
+
+@pytest.mark.parametrize("task", ["multilabel", "pairs", "tokens"])
+@pytest.mark.parametrize("selection", ["valid", "folds"])
+def test_training_tells_the_test_score_that_evaluate_gives(
+    task: str, selection: str, tiny: TinyRuns, folder: Path
+) -> None:
+    """Nothing is fitted on the test texts, thresholds least of all."""
+    test = MAKERS[task](folder, f"{selection}-test", 30)
+    run = greffon.finetune(
+        tiny.causal,
+        train=MAKERS[task](folder, "small", 40),
+        valid=MAKERS[task](folder, "valid", 20) if selection == "valid" else None,
+        test=test,
+        out=folder / f"{task}-{selection}-tested",
+        **{**SETTINGS, "epochs": 2, "pair_reading": "cross" if task == "pairs" else None},
+    )
+    scores = greffon.evaluate(run, test).to_json()
+    assert run.scores[f"test_{scores['metric']}"] == pytest.approx(scores[scores["metric"]])

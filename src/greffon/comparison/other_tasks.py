@@ -231,13 +231,16 @@ def _gather(
         found = [(run.recipe, run.scores, outputs(run, test)) for run in runs]
         parts[name] = _parts([measure.parts(own, scores, test, said) for own, scores, said in found])
         arms[name] = TaskArm(
-            _score(parts[name]), cast(AllScores, measure.scores(*found[0][:2], test, found[0][2])), _curve(runs)
+            _score(parts[name]),
+            cast(AllScores, measure.scores(*found[0][:2], test, found[0][2])),
+            _curve(runs),
+            tuple(run.trials["chosen"] for run in runs if run.trials),
         )
     pairs = [*scratch_of.items()]
     fit = _baseline(recipe, splits)
     if fit is not None:
-        said = fit.outputs(test)
         held = measure.held_out(recipe, splits.valid, fit.outputs(splits.valid))
+        said = measure.calibrated(held, fit.outputs(test))
         parts[TFIDF] = _parts([measure.parts(recipe, held, test, said)])
         arms[TFIDF] = TaskArm(_score(parts[TFIDF]), cast(AllScores, measure.scores(recipe, held, test, said)), ())
         pairs += [(name, TFIDF) for name in trained]

@@ -44,11 +44,16 @@ def _arms(results: TaskResults) -> Html:
         for name, arm in results.arms.items()
     ]
     better = "Higher" if results.higher_is_better else "Lower"
+    heads = [
+        tag("p", f"{shown(name)}: head of each seed, chosen on validation: {', '.join(arm.heads)}.")
+        for name, arm in results.arms.items()
+        if arm.heads
+    ]
     note = (
         f"The {results.metric_name} is the mean over the seeds on the test texts, at the epoch chosen on validation. "
         f"{better} is better. Other measures: those of the first seed."
     )
-    return section("The arms", table(headers, rows), tag("p", note, kind="note"))
+    return section("The arms", table(headers, rows), *heads, tag("p", note, kind="note"))
 
 
 def _is_measure(results: TaskResults, name: str) -> bool:

@@ -54,6 +54,8 @@ class TaskArm:
     """All measures of the first seed, as `greffon evaluate --json` gives them."""
     curve: tuple[TaskPoint, ...]
     """Each evaluation of each seed; empty for the baseline."""
+    heads: tuple[str, ...] = ()
+    """Head that each seed chose on validation, where several were tried: towers or cross for pairs."""
 
     @property
     def reliability(self) -> tuple[ReliabilityBin, ...]:

@@ -24,11 +24,13 @@ Pool = Literal["cls", "mean", "last"]
 """Poolings that need no trained head."""
 PoolerActivation = Literal["none", "tanh", "relu", "gelu", "identity"]
 HeadInit = Literal["probe", "random"]
+Link = Literal["softmax", "sigmoid"]
+"""What makes probabilities of logits."""
 Selection = Literal["held-out", "folds"]
 Task = Literal["classes", "multilabel", "regression", "pairs", "tokens"]
 Answer = Literal["classes", "multilabel", "regression", "tokens"]
 """Kind of what a head says: pairs have classes or scores."""
-PairReading = Literal["towers", "cross"]
+PairReading = Literal["auto", "towers", "cross"]
 ClassWeights = Literal["none", "balanced"]
 LongTexts = Literal["windows", "truncate"]
 

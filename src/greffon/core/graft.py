@@ -31,15 +31,21 @@ class Graft:
     class_bias: bool = True
     """Bias of the classes (GPT-2 has none)."""
     head_init: HeadInit = "random"
-    """Start the class head as logistic regression on the body's vectors, or at random (default: probe for a pretrained
-    body). The probe has a dense layer without activation, normalized, and is fine-tuned at a lower learning rate and
-    with less patience."""
-    pair_reading: PairReading = "towers"
-    """Read the texts of a pair each on its own (towers), or as one text (cross)."""
+    """Start the head as logistic regression on the body's vectors (classes, labels), or at random (default: probe for a
+    pretrained body, where the head has its form). The probe has a dense layer without activation, normalized, and
+    is fine-tuned at a lower learning rate and with less patience."""
+    pair_reading: PairReading = "auto"
+    """Read the texts of a pair each on its own (towers), or as one text (cross); auto tries both for a third of the
+    epochs, and keeps what is better on validation."""
     class_weights: ClassWeights = "none"
     """Weights of the classes in the loss: none, or inverse to their frequency (balanced)."""
     long_texts: LongTexts = "windows"
     """Texts longer than the context: read in windows, whose vectors are averaged, or truncated."""
+
+    @property
+    def reads_apart(self) -> bool:
+        """Whether the two texts of a pair are read each on its own, as they are where nothing else was chosen."""
+        return self.pair_reading != "cross"
 
     def __post_init__(self) -> None:
         if not 0 <= self.head_dropout < 1:

@@ -163,6 +163,8 @@ class Recipe:
     masking: Masking | None = None
     contrast: Contrast | None = None
     graft: Graft | None = None
+    tried: Mapping[str, Graft] = field(default_factory=dict)
+    """Heads of which the best one on validation becomes `graft`, by name; if empty, nothing was left to choose."""
     labels: tuple[str, ...] = ()
     """Names of the head's outputs: classes, labels or IOB2 tags; none for a score."""
     class_weights: tuple[float, ...] = ()

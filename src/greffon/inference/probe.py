@@ -1,4 +1,6 @@
-"""The probe: logistic regression on the frozen vectors of texts. It is also where a class head starts.
+"""The probe: logistic regression on the frozen vectors of texts. It is also where a head for classes or labels starts.
+
+With several labels a text (link sigmoid) it is one such regression for each label.
 
 Vectors are centred and normalised as LayerNorm does it: subtract the centre, subtract the mean over the features,
 divide by the standard deviation. So a probe is exactly a class head of ModernBERT's form: a dense layer that subtracts
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from greffon.core.choices import Link
 from greffon.core.errors import UserError
 from greffon.data.splits import folds
 
@@ -23,34 +26,46 @@ STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """The values of C that are tried."""
 ONE_FOLD_FROM = 2000
 """From this many texts on, C is chosen on one fold: as exact as five are with fewer texts, in a fifth of the time."""
+MOST_SEARCHED = 50
+"""With more labels than these, each of which is a fit of its own, C is not searched for."""
 EPSILON = 1e-5
 """What LayerNorm adds to the variance."""
 _UNKNOWN = -30.0
 """Logit of a class that is not among the training texts."""
+_MOST = 500.0
+"""Largest logit whose exponential is computed."""
 _TINY = 1e-12
 """Lower bound of a probability in a loss."""
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A linear classifier of normalised vectors."""
+    """A linear model of normalised vectors."""
 
     center: Floats
     """What is subtracted from a vector first: (W,)."""
     weight: Floats
-    """Weights of each class for what LayerNorm returns: (C, W)."""
+    """Weights of each class or output for what LayerNorm returns: (C, W)."""
     bias: Floats
-    """Bias of each class: (C,)."""
+    """Bias of each class or output: (C,)."""
     strength: float
     """Inverse regularisation strength C, for vectors of length one."""
     epsilon: float = EPSILON
+    link: Link = "softmax"
+
+    def outputs(self, vectors: npt.ArrayLike) -> Floats:
+        """Return the probability of each class or label for each vector: (N, W) → (N, C)."""
+        logits: Floats = normalised(vectors, self.center, self.epsilon) @ self.weight.T + self.bias
+        if self.link == "sigmoid":
+            return 1 / (1 + np.exp(-np.clip(logits, -_MOST, _MOST)))
+        raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares: Floats = raised / raised.sum(axis=1, keepdims=True)
+        return shares
 
     def probabilities(self, vectors: npt.ArrayLike) -> Floats:
         """Return the probability of each class for each vector: (N, W) → (N, C)."""
-        logits = normalised(vectors, self.center, self.epsilon) @ self.weight.T + self.bias
-        raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-        probabilities: Floats = raised / raised.sum(axis=1, keepdims=True)
-        return probabilities
+        assert self.link == "softmax", "a probe of classes"
+        return self.outputs(vectors)
 
 
 def normalised(vectors: npt.ArrayLike, center: npt.ArrayLike, epsilon: float = EPSILON) -> Floats:
@@ -72,69 +87,109 @@ class ProbeForm:
     epsilon: float = EPSILON
     """What LayerNorm adds to the variance."""
     class_weights: Sequence[float] = ()
-    """How often a text of each class counts in a fit; once if empty."""
+    """How often a text of each class counts in a fit, or one that has each label; once if empty."""
+    link: Link = "softmax"
+    """What makes outputs of logits."""
 
-    def fit(self, vectors: Floats, labels: npt.NDArray[Any], strength: float) -> Probe:
-        """Fit one probe; classes that are not among the labels get next to no probability."""
+    def fit(self, vectors: Floats, targets: npt.NDArray[Any], strength: float) -> Probe:
+        """Fit one probe on the class of each text, (N,), or its labels as 0 and 1, (N, C)."""
+        center = vectors.mean(axis=0) if self.center is None else np.asarray(self.center, dtype=np.float64)
+        width = vectors.shape[1]
+        unit = normalised(vectors, center, self.epsilon) / np.sqrt(width)
+        fitted = {"softmax": self._of_classes, "sigmoid": self._of_labels}[self.link]
+        weight, bias = fitted(unit, targets, strength)
+        return Probe(center, weight / np.sqrt(width), bias, strength, self.epsilon, self.link)
+
+    def _of_classes(self, unit: Floats, labels: npt.NDArray[Any], strength: float) -> tuple[Floats, Floats]:
+        """Fit logistic regression; classes that are not among the labels get next to no probability."""
         from sklearn.linear_model import LogisticRegression
 
-        center = vectors.mean(axis=0) if self.center is None else np.asarray(self.center, dtype=np.float64)
-        width, classes = vectors.shape[1], self.among(labels)
-        weight, bias = np.zeros((classes, width)), np.full(classes, _UNKNOWN)
+        classes = self.among(labels)
+        weight, bias = np.zeros((classes, unit.shape[1])), np.full(classes, _UNKNOWN)
         present = np.unique(labels)
         if len(present) == 1:
             bias[present] = 0.0
-            return Probe(center, weight, bias, strength, self.epsilon)
-        unit = normalised(vectors, center, self.epsilon) / np.sqrt(width)
+            return weight, bias
         weights = {number: self.class_weights[number] for number in present} if self.class_weights else None
         model = LogisticRegression(C=strength, max_iter=1000, class_weight=weights).fit(unit, labels)
-        coefficients, intercepts = model.coef_ / np.sqrt(width), model.intercept_
+        coefficients, intercepts = model.coef_, model.intercept_
         if len(present) == 2:  # one row, of the second class against the first
             coefficients = np.concatenate((-coefficients, coefficients)) / 2
             intercepts = np.concatenate((-intercepts, intercepts)) / 2
         weight[present], bias[present] = coefficients, intercepts
-        return Probe(center, weight, bias, strength, self.epsilon)
+        return weight, bias
 
-    def among(self, labels: npt.NDArray[Any]) -> int:
-        """Return the number of classes."""
-        return int(labels.max()) + 1 if self.classes is None else self.classes
+    def _of_labels(self, unit: Floats, bits: npt.NDArray[Any], strength: float) -> tuple[Floats, Floats]:
+        """Fit logistic regression for each label; one that every text has, or none, is always or never given."""
+        from sklearn.linear_model import LogisticRegression
+
+        weight, bias = np.zeros((bits.shape[1], unit.shape[1])), np.zeros(bits.shape[1])
+        for i, own in enumerate(bits.T.astype(int)):
+            if len(np.unique(own)) == 1:
+                bias[i] = -_UNKNOWN if own[0] else _UNKNOWN
+                continue
+            weights = {0: 1.0, 1: self.class_weights[i]} if self.class_weights else None
+            model = LogisticRegression(C=strength, max_iter=1000, class_weight=weights).fit(unit, own)
+            weight[i], bias[i] = model.coef_[0], model.intercept_[0]
+        return weight, bias
+
+    def among(self, targets: npt.NDArray[Any]) -> int:
+        """Return the number of classes or labels."""
+        if self.link != "softmax":
+            return int(targets.shape[1])
+        return int(targets.max()) + 1 if self.classes is None else self.classes
+
+    def strata(self, targets: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the group of each text for cross-validation: its class; labels have none."""
+        return targets if self.link == "softmax" else np.zeros(len(targets), dtype=np.int64)
+
+    def losses(self, outputs: Floats, targets: npt.NDArray[Any]) -> Floats:
+        """Return the loss of each text that was judged, summed over its labels."""
+        judged = ~np.isnan(outputs).any(axis=1)
+        found, truth = outputs[judged], targets[judged]
+        if self.link == "softmax":
+            loss: Floats = -np.log(np.maximum(found[np.arange(len(truth)), truth], _TINY))
+        else:
+            loss = -np.log(np.maximum(np.where(truth > 0, found, 1 - found), _TINY)).sum(axis=1)
+        return loss
 
 
 def fit_probe(
     vectors: npt.ArrayLike,
-    labels: Sequence[int],
+    targets: npt.ArrayLike,
     form: ProbeForm | None = None,
     *,
     strengths: Sequence[float] = STRENGTHS,
-    valid: tuple[npt.ArrayLike, Sequence[int]] | None = None,
+    valid: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     seed: int = 0,
 ) -> Probe:
-    """Fit a probe on vectors, (N, W), and the class number of each.
+    """Fit a probe on vectors, (N, W), and the class number of each, or its labels as 0 and 1.
 
     C is 3, unless another of `strengths` has a lower loss, by more than one standard error of the paired difference, on
     `valid` or, without it, in cross-validation.
     """
     given = np.asarray(vectors, dtype=np.float64)
-    wanted = np.asarray(labels)
-    if len(np.unique(wanted)) < 2:
+    wanted = np.asarray(targets)
+    if len(np.unique(wanted, axis=0)) < 2:
         raise UserError(
             "all labelled texts have one label, so there is nothing to tell apart; give texts of two classes"
         )
     if np.allclose(given, given[0], rtol=1e-6, atol=1e-9):
-        raise UserError("all labelled texts have the same vector, so nothing tells the classes apart; give other texts")
+        raise UserError("all labelled texts have the same vector, so nothing tells them apart; give other texts")
     form = _complete(form, wanted)
+    if form.link == "sigmoid" and form.among(wanted) > MOST_SEARCHED:
+        strengths = (STRENGTH,)
     tried = sorted({*strengths} | ({STRENGTH} if not strengths else set()))
     if len(tried) == 1:
         return form.fit(given, wanted, tried[0])
     if valid is not None:
         held, truth = np.asarray(valid[0], dtype=np.float64), np.asarray(valid[1])
-        losses = [form.fit(given, wanted, c).probabilities(held) for c in tried]
+        said = [form.fit(given, wanted, c).outputs(held) for c in tried]
     else:
-        judged = _judged(given, wanted, seed)
-        losses = [_out_of_fold(given, wanted, judged, form, c) for c in tried]
+        judged = _judged(given, form.strata(wanted), seed)
+        said = [_out_of_fold(given, wanted, judged, form, c) for c in tried]
         truth = wanted
-    surprises = [_surprise(found, truth) for found in losses]
-    return form.fit(given, wanted, _chosen(tried, surprises))
+    return form.fit(given, wanted, _chosen(tried, [form.losses(found, truth) for found in said]))
 
 
 def out_of_fold(
@@ -179,15 +234,8 @@ def _out_of_fold(
     out = np.full((len(labels), form.among(labels)), np.nan)
     for number in range(int(fold.max()) + 1):
         held = fold == number
-        out[held] = form.fit(vectors[~held], labels[~held], strength).probabilities(vectors[held])
+        out[held] = form.fit(vectors[~held], labels[~held], strength).outputs(vectors[held])
     return out
-
-
-def _surprise(probabilities: Floats, labels: npt.NDArray[Any]) -> Floats:
-    """Return the log loss of each text that was judged."""
-    own = probabilities[np.arange(len(labels)), labels]
-    loss: Floats = -np.log(np.maximum(own[~np.isnan(own)], _TINY))
-    return loss
 
 
 def _chosen(strengths: Sequence[float], losses: Sequence[Floats]) -> float:

@@ -88,7 +88,7 @@ def _pair_scores(run: Run, query: str, texts: Sequence[str], pooling: Pool | Non
     if label is not None and not labels:
         raise UserError(f"{run.path} gives scores, so it ranks by no label; leave it out")
     graft = run.recipe.graft
-    towers = graft is None or graft.pair_reading == "towers"
+    towers = graft is None or graft.reads_apart
     said = _apart(run, query, texts) if towers else _together(run, query, texts)
     scores: np.ndarray = said[:, labels.index(label) if label is not None else 0]
     return scores

@@ -58,7 +58,7 @@ class TowersHead(ClassHead):
 
 HEADS: dict[Task, Callable[[Graft], type[ClassHead]]] = {
     "tokens": lambda graft: TokenHead,
-    "pairs": lambda graft: TowersHead if graft.pair_reading == "towers" else ClassHead,
+    "pairs": lambda graft: TowersHead if graft.reads_apart else ClassHead,
 }
 """Tasks whose heads read something else than one vector a text."""
 

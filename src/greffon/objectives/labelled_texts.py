@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from greffon.core.choices import Answer, LongTexts
+from greffon.core.choices import Answer, Link, LongTexts, Task
 from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.splits import Splits
@@ -29,6 +29,9 @@ TARGETS: dict[Answer, Callable[[Recipe], Targets]] = {
     "regression": ScoreTargets.from_recipe,
 }
 """What is learned from the labels of whole texts, by their kind."""
+
+LINKS: dict[Task, Link] = {"classes": "softmax", "multilabel": "sigmoid"}
+"""What makes probabilities of logits, for the tasks whose heads start as a probe; all others start at random."""
 
 MOST_WINDOWS = 8
 """Windows of a text that a step of training reads at most, so that its memory is bounded."""
@@ -81,6 +84,8 @@ class LabelledTexts:
 
     ignores: ClassVar[Mapping[str, str]] = {"pair_reading": "it is for pairs of texts; leave it out"}
     """Settings of a head that have no effect, and why."""
+    alternatives: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """Settings of each head that is tried on validation where none of them was asked for, by its name."""
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, long_texts: LongTexts | None = None) -> None:
         self.tokenizer = tokenizer

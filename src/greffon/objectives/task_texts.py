@@ -23,6 +23,8 @@ class TaskTexts(Protocol):
 
     ignores: ClassVar[Mapping[str, str]]
     """Settings of a head that have no effect, and why."""
+    alternatives: ClassVar[Mapping[str, Mapping[str, str]]]
+    """Settings of each head that is tried on validation where none of them was asked for, by its name."""
 
     @property
     def most_tokens(self) -> int | None:
@@ -67,6 +69,11 @@ def task_texts(recipe: Recipe, tokenizer: Tokenizer) -> TaskTexts:
 def ignored_settings(task: Task) -> Mapping[str, str]:
     """Return the settings of a head that have no effect for a task, and why."""
     return _TEXTS.get(task, LabelledTexts).ignores
+
+
+def alternatives(task: Task) -> Mapping[str, Mapping[str, str]]:
+    """Return the settings of each head that is tried for a task, by its name; nothing where there is but one."""
+    return _TEXTS.get(task, LabelledTexts).alternatives
 
 
 def make_outputs(recipe: Recipe, tokenizer: Tokenizer, model: Model, examples: Sequence[Labelled]) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 training texts, and the scale of the embeddings. Thresholds of labels, which weights cannot hold, have their name here.
 
 A folded model needs no more than its weights: the logits of a classifier are divided by their temperature, so that its
-softmax is calibrated, and a head that gives scores gives them in the units of the file.
+softmax or its sigmoids are calibrated, and a head that gives scores gives them in the units of the file.
 """
 
 import math
@@ -20,6 +20,11 @@ TEMPERATURE = "calibration/temperature"
 """Name under which the temperature stands among the held-out scores."""
 THRESHOLD = "threshold/"
 """Beginning of the name under which a label's threshold stands among the held-out scores."""
+
+
+def threshold_of(label: str, scores: Mapping[str, float]) -> float:
+    """Return the probability from which on a label is given; ½ where none was chosen on other texts than training."""
+    return scores.get(THRESHOLD + label, 0.5) if scores.get("cross_validated") != 0 else 0.5
 
 
 @torch.no_grad()
@@ -70,7 +75,7 @@ def mean_folds_into_norm(recipe: Recipe) -> bool:
         and graft.pooling in ("cls", "last", "mean")
         and graft.pooler_activation == "none"
         and not graft.concat_embeddings
-        and not (recipe.task == "pairs" and graft.pair_reading == "towers")
+        and not (recipe.task == "pairs" and graft.reads_apart)
     )
 
 

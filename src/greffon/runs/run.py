@@ -10,6 +10,7 @@
       schedule.jsonl       one line a plan, if the training was to last so many minutes
       judged.jsonl         one line an evaluation: what a fold of a selection says of the texts it did not see
       selection.json       how the number of epochs was selected, if there was no validation file
+      trials.json          which head was chosen, if several were tried
       finished             an empty file, once the last step is done
       card.md, LICENSE, …  of the checkpoint that it was imported from, or that its weights come from
       checkpoints/step-N/  what resuming needs: weights, optimizer state, best score, their sha256
@@ -42,7 +43,8 @@ from greffon.runs.checkpoints import Checkpoints, Snapshots
 from greffon.runs.tensors import fill, load_tensors, tensors_of
 
 WEIGHTS = "model.safetensors"
-METRICS, SCHEDULE, JUDGED, SELECTION = "metrics.jsonl", "schedule.jsonl", "judged.jsonl", "selection.json"
+METRICS, SCHEDULE, JUDGED = "metrics.jsonl", "schedule.jsonl", "judged.jsonl"
+SELECTION, TRIALS = "selection.json", "trials.json"
 FORMAT = 2
 """Version of the names in recipe.json, metrics.jsonl and checkpoints; the first one was not written down."""
 
@@ -248,6 +250,11 @@ class Run:
     def selection(self) -> dict[str, Any] | None:
         """How the number of epochs was selected without a validation file; None if it was not."""
         return read_json(self.path / SELECTION) if (self.path / SELECTION).is_file() else None
+
+    @property
+    def trials(self) -> dict[str, Any] | None:
+        """How the head was chosen among several; None if it was not."""
+        return read_json(self.path / TRIALS) if (self.path / TRIALS).is_file() else None
 
     def log_judged(self, entry: Mapping[str, Any]) -> None:
         """Append one line to judged.jsonl: the probabilities of the held-out texts at an evaluation."""

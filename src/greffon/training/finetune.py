@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from greffon.core.choices import Task
 from greffon.core.config import check_names, override
-from greffon.core.conflicts import FINETUNING_RULES, GRAFT_RULES, LABEL_RULES, Idle, Values, refuse_idle
+from greffon.core.conflicts import FINETUNING_RULES, LABEL_RULES, refuse_idle
 from greffon.core.console import say
 from greffon.core.errors import UserError, out_of_range, setting
 from greffon.core.graft import Graft
@@ -24,11 +23,12 @@ from greffon.data.corpora import Labelled
 from greffon.data.lint import Finding
 from greffon.data.splits import Splits, load_splits
 from greffon.data.tasks import FORMS, with_task
-from greffon.objectives.task_texts import ignored_settings, task_texts
-from greffon.runs.huggingface.fit import export_note, head_form
+from greffon.objectives.task_texts import task_texts
+from greffon.runs.huggingface.fit import export_note
 from greffon.runs.run import Run
 from greffon.training.adaptation import prepare
 from greffon.training.distributed.launch import begin, launched
+from greffon.training.head_form import PROBE_LEARNING_RATE, make_grafts
 from greffon.training.jobs import steps_of_epoch
 
 EPOCHS = Finetuning().epochs
@@ -80,7 +80,7 @@ def finetune(
         if group.is_main and not quiet:
             for told in (*findings, *_better_body(source)):
                 say(str(told))
-            if note := export_note(recipe):
+            if not recipe.tried and (note := export_note(recipe)):
                 say(note)
 
         def lay_out(path: Path) -> Run:
@@ -200,7 +200,8 @@ def graft_recipe(
     shape = override(base.shape, {"dropout": found.finetuning_dropout, **read, **form})
     if shape.positions == "learned" and shape.context > base.shape.context:
         raise UserError(f"{source.path} learned {base.shape.context} positions; context {shape.context} is beyond them")
-    graft = _graft(found.graft, base, data, settings, scratch=scratch)
+    grafts = make_grafts(found.graft, base, data, settings, scratch=scratch)
+    graft = next(iter(grafts.values()))
     training = found.finetuning
     if graft.head_init == "probe":  # what the probe knows is soon lost at the rates that a new head needs
         rate, patience = min(training.learning_rate, PROBE_LEARNING_RATE), min(training.patience, PROBE_PATIENCE)
@@ -210,7 +211,6 @@ def graft_recipe(
     training = override(training, {**settings, "seed": seed})
     asked = {**settings, "gradual_unfreezing": gradual_unfreezing}
     refuse_idle(FINETUNING_RULES, asked, vars(training))
-    _refuse_ignored(data.task, settings)
     epoch = steps_of_epoch(len(splits.train), training)
     training = replace(
         training,
@@ -218,7 +218,7 @@ def graft_recipe(
         evaluate_every=training.evaluate_every or epoch,
         unfreeze_every=epoch if gradual_unfreezing else training.unfreeze_every,
     )
-    if graft.pooling == "cls" and base.body == "decoder":
+    if any(each.pooling == "cls" for each in grafts.values()) and base.body == "decoder":
         raise UserError(
             f"{source.path} reads forward, so its first token has seen nothing; choose another {setting('pooling')}"
         )
@@ -233,65 +233,21 @@ def graft_recipe(
         origin="" if scratch else str(source.path.resolve()),
         body=base.body,
         graft=graft,
+        tried=grafts if len(grafts) > 1 else {},
         labels=splits.labels,
         class_weights=FORMS[data.task].weights(splits.train) if graft.class_weights == "balanced" else (),
         score_scale=_scale(splits.train),
     )
 
 
-PROBE_LEARNING_RATE = 3e-4
-"""Highest default learning rate of a head that starts as a probe, and of the body below it."""
 PROBE_PATIENCE = 3
 """Highest default patience of a head that starts as a probe: it has nothing to learn before it gets better."""
-PROBE_FORM = {"pooler_activation": "identity", "pooler_bias": True, "pooler_norm": True, "class_bias": True}
-"""The form of a head that can start as a probe."""
-
-
-def _graft(found: Graft, base: Recipe, data: Data, settings: Mapping[str, Any], *, scratch: bool) -> Graft:
-    """Describe the head: for trained weights one that starts as the probe, unless another form was asked for.
-
-    A head of another task than classes has the form that the family of the body has for it.
-    """
-    against = [name for name, value in PROBE_FORM.items() if settings.get(name) not in (None, value)]
-    if settings.get("head_init") == "probe" and against:
-        raise UserError(
-            f"{setting(against[0])} does not go with a head that starts as a probe; "
-            f"add {setting('head_init', 'random')}"
-        )
-    kind = settings.get("head_init") or ("random" if against else "probe")
-    pairs_apart = data.task == "pairs" and (settings.get("pair_reading") or found.pair_reading) == "towers"
-    if data.task != "classes" and not pairs_apart and (form := head_form(base, data.task)):
-        if base.embedding is not None and "pooling" in form:
-            form["pooling"] = base.embedding.pooling
-        if settings.get("pooler_activation") == "none":
-            form["pooler_norm"] = False
-        return override(found, {**form, **settings, "head_init": "random"})
-    if kind == "random" or data.task != "classes":
-        return override(found, {"pooling": _pooling(base), **settings, "head_init": "random"})
-    # Fresh weights have the same form as pretrained ones, so that pretraining is all that differs.
-    pooling = "mean" if base.embedding is None else base.embedding.pooling
-    return override(
-        found, {"pooling": pooling, **settings, **PROBE_FORM, "head_init": "random" if scratch else "probe"}
-    )
 
 
 def _scale(examples: Sequence[Labelled]) -> tuple[float, ...]:
     """Return the mean and the standard deviation of scores; nothing where there are none."""
     scores = [example.score for example in examples if example.score is not None]
     return (float(np.mean(scores)), float(np.std(scores)) or 1.0) if scores else ()
-
-
-def _refuse_ignored(task: Task, settings: Mapping[str, Any]) -> None:
-    """Refuse settings of the head that a task would ignore."""
-    if task != "classes" and settings.get("head_init") == "probe":
-        why = f"here: only a head for classes has a probe, and this is for {task}; leave it out"
-        refuse_idle([Idle(("head_init",), lambda values: why)], settings)
-    ignored = ignored_settings(task)
-    refuse_idle([*(Idle((name,), partial(_here, why)) for name, why in ignored.items()), *GRAFT_RULES], settings)
-
-
-def _here(why: str, values: Values) -> str:
-    return f"here: {why}"
 
 
 def _check_body_fits(source: Run) -> None:
@@ -302,12 +258,3 @@ def _check_body_fits(source: Run) -> None:
         raise UserError(f"{source.path} is a classifier; {came}")
     if recipe.objective == "seq2seq":
         raise UserError(f"{source.path} is a translator; fine-tune a pretrained body instead")
-
-
-def _pooling(base: Recipe) -> str | None:
-    """Return the pooling that suits how a body was pretrained, or None for the preset's."""
-    if base.embedding is not None:
-        return base.embedding.pooling
-    if base.contrast is not None:
-        return "mean"
-    return "cls" if base.body == "encoder" else None

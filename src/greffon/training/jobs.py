@@ -20,6 +20,7 @@ from greffon.data.splits import load_splits
 from greffon.data.tokenizer import Tokenizer
 from greffon.inference.measures import measure_of
 from greffon.inference.scoring import held_out_bleu, held_out_contrast, held_out_loss
+from greffon.inference.tasks.base import ratio
 from greffon.nn.model import Model
 from greffon.objectives.batch import Batch
 from greffon.objectives.contrastive import Contrastive
@@ -48,6 +49,7 @@ class Job:
     digest: str  # the identity of the data
     summary: str  # one line about the data
     epoch: int = 0  # steps of one epoch, where training is counted in epochs
+    test_scores: Callable[[Model, Mapping[str, float]], dict[str, float]] | None = None  # by what valid has fitted
     # of a fold: its scores, and the probabilities of its held-out texts
     judge: Callable[[Model], tuple[dict[str, float], list[list[float]]]] | None = None
     final_step: int | None = None  # where training ends, and is evaluated once; None: at the last step, after many
@@ -172,22 +174,26 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
         random = generator(training.seed, "windows", step)
         return [texts.batch([train[i].some(random) for i in members]) for members in chosen]
 
-    # Nothing is read from what a fold says of the test texts.
-    parts_of = {"": splits.valid, "test_": [] if recipe.data.fold else splits.test}
-    held = {prefix: (part, texts.for_scoring(texts.encode(part))) for prefix, part in parts_of.items() if part}
+    test_texts = [] if recipe.data.fold else splits.test  # nothing is read from what a fold says of the test texts
+    valid, test_part = (texts.for_scoring(texts.encode(part)) if part else None for part in (splits.valid, test_texts))
 
     def evaluate(model: Model) -> dict[str, float]:
-        return {
-            prefix + name: value
-            for prefix, (part, laid_out) in held.items()
-            for name, value in measure.held_out(recipe, part, texts.outputs(model, laid_out)).items()
-            if not (prefix and "/" in name)  # what is fitted on the test texts is of no use
-        }
+        found = {} if valid is None else measure.held_out(recipe, splits.valid, texts.outputs(model, valid))
+        return {**found, **test_scores(model, found)}
+
+    def test_scores(model: Model, fitted: Mapping[str, float]) -> dict[str, float]:
+        if test_part is None:
+            return {}
+        outputs = texts.outputs(model, test_part)
+        found = measure.held_out(recipe, splits.test, outputs)
+        over, under = measure.parts(recipe, fitted, splits.test, measure.calibrated(fitted, outputs))
+        # What is fitted on the test texts, such as a threshold, is not told, and not used.
+        found[measure.metric] = ratio(float(over.sum()), float(under.sum()))
+        return {f"test_{name}": value for name, value in found.items() if "/" not in name}
 
     def judge(model: Model) -> tuple[dict[str, float], list[list[float]]]:
-        part, laid_out = held[""]
-        rows = texts.outputs(model, laid_out)
-        return measure.held_out(recipe, part, rows), np.stack(rows).tolist()
+        rows = texts.outputs(model, valid)
+        return measure.held_out(recipe, splits.valid, rows), np.stack(rows).tolist()
 
     test = f", {len(splits.test):,} for the test" if splits.test else ""
     return Job(
@@ -201,6 +207,7 @@ def classify(recipe: Recipe, tokenizer: Tokenizer) -> Job:
             + (f"; {measure.noun}: {', '.join(recipe.labels)}" if recipe.labels else f"; {measure.noun}")
         ),
         epoch=epoch,
+        test_scores=test_scores,
         judge=judge if recipe.data.fold and recipe.task == "classes" else None,
     )
 

@@ -1,7 +1,7 @@
-"""A class head that starts where the probe ends: logistic regression on the frozen vectors, folded into the head.
+"""A head that starts where the probe ends: logistic regression on the frozen vectors, folded into the head.
 
 The head has ModernBERT's form: a dense layer (here the identity, less the centre of the vectors), LayerNorm, and a
-linear layer. It then gives exactly the probe's probabilities, and body and head are fine-tuned together from there
+linear layer. It then gives exactly the probe's outputs, and body and head are fine-tuned together from there
 (LP-FT, Kumar et al., 2022).
 """
 
@@ -19,23 +19,27 @@ from greffon.inference.probe import Probe, ProbeForm, fit_probe
 from greffon.nn.heads import ClassHead
 from greffon.nn.model import Model
 from greffon.objectives.classify import row_vectors, text_vectors
-from greffon.objectives.labelled_texts import LabelledTexts
+from greffon.objectives.labelled_texts import LINKS, LabelledTexts
 
 
 def start_at_probe(model: Model, recipe: Recipe, tokenizer: Tokenizer) -> Probe:
     """Fit a probe on the training texts of a recipe, and fold it into the model's head."""
     splits, texts = load_splits(recipe.data), LabelledTexts(recipe, tokenizer)
 
-    def columns(part: Sequence[Labelled]) -> tuple[np.ndarray, list[int]]:
-        encoded = texts.encode(part)
-        vectors = text_vectors(model, texts.for_scoring(encoded), row_vectors(model))
-        return vectors.numpy(), [text.label for text in encoded]
+    def columns(part: Sequence[Labelled]) -> tuple[np.ndarray, np.ndarray]:
+        laid_out = texts.for_scoring(texts.encode(part))
+        return text_vectors(model, laid_out, row_vectors(model)).numpy(), laid_out.targets.numpy()
 
-    vectors, labels = columns(splits.train)
+    vectors, targets = columns(splits.train)
     probe = fit_probe(
         vectors,
-        labels,
-        ProbeForm(len(recipe.labels), epsilon=recipe.shape.norm_epsilon, class_weights=recipe.class_weights),
+        targets,
+        ProbeForm(
+            recipe.outputs,
+            epsilon=recipe.shape.norm_epsilon,
+            class_weights=recipe.class_weights,
+            link=LINKS[recipe.task],
+        ),
         # A fifth of few texts says less about the strength than cross-validation does.
         valid=columns(splits.valid) if recipe.data.valid else None,
         seed=recipe.training.seed,
@@ -46,7 +50,7 @@ def start_at_probe(model: Model, recipe: Recipe, tokenizer: Tokenizer) -> Probe:
 
 
 def fold_in(head: ClassHead, probe: Probe) -> None:
-    """Make a head give the probabilities of a probe."""
+    """Make a head give the outputs of a probe."""
     assert head.inner is not None, "the form of a head that starts as a probe"
     assert isinstance(head.norm, nn.LayerNorm)
     with torch.no_grad():

@@ -89,7 +89,10 @@ def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], grou
         job = replace(job, evaluate=JOBS[own.objective](own, run.tokenizer).evaluate)
 
     def evaluate(model: Model) -> dict[str, float]:
-        return {**chosen.scores, "cross_validated": chosen.folds, **job.evaluate(model)}
+        fitted = {**chosen.scores, "cross_validated": chosen.folds}
+        if chosen.folds and job.test_scores is not None:  # all labels are for training, so the test is all that is left
+            return {**fitted, **job.test_scores(model, fitted)}
+        return {**fitted, **job.evaluate(model)}
 
     return replace(job, evaluate=evaluate, final_step=chosen.steps(run.recipe))
 
@@ -182,7 +185,8 @@ def choose(run: Run, folds: Sequence[Run], key: Callable[[Scores], tuple[float, 
         return Selection(0 if _is_probed(run.recipe) else evaluations(run.recipe.training), 0, {}, [])
     curve = mean_curve(run, folds)
     best = _best(curve, key)
-    if best and _is_probed(run.recipe) and not clearly_better(folds, best):
+    is_judged = bool(folds[0].judged())
+    if best and is_judged and _is_probed(run.recipe) and not clearly_better(folds, best):
         best = 0
     return Selection(best, len(folds), curve[best], curve)
 
@@ -238,8 +242,13 @@ def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
 def tidy(run: Run) -> None:
     """Drop the weights of the folds."""
     for fold in (run.path / FOLDER).glob("fold-*"):
-        for path in fold.iterdir():
-            if path.is_dir():
-                rmtree(path)
-            elif path.name not in KEPT:
-                Path(path).unlink()
+        drop_weights(fold)
+
+
+def drop_weights(folder: Path) -> None:
+    """Drop all of a run that has done its work but what it was, what it reached, and its folds."""
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != FOLDER:
+            rmtree(path)
+        elif path.is_file() and path.name not in KEPT:
+            path.unlink()

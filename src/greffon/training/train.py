@@ -36,6 +36,7 @@ from greffon.training.selection import selected
 from greffon.training.state import environment, restore
 from greffon.training.stop import Interrupted, stop_signals
 from greffon.training.trainer import Trainer
+from greffon.training.trials import choose_head
 
 
 def train(
@@ -84,6 +85,9 @@ def _carry_out(
     tell(job.summary)
     _note_data(run, job)
     _adapt(run, tell, quiet, group)
+    if run.recipe.tried:
+        choose_head(run, lambda trial: train(trial, quiet=True, group=group), tell, group)
+        job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
     if run.recipe.data.selection == "folds" and not run.recipe.data.fold:
         job = selected(run, job, lambda fold, step: train(fold, quiet=True, group=group, until=step), tell, group)
     timed = run.recipe.training.steps == 0

@@ -112,7 +112,9 @@ def _joined(cell: object, path: Path, line: int, data: Data, column: str) -> str
     """Return the labels of a cell (text with separators, or a JSON list) in one spelling."""
     if cell is None:
         cell = ""
-    if isinstance(cell, list) and all(isinstance(item, str) for item in cell):
+    if isinstance(cell, list):
+        if not all(isinstance(item, str) for item in cell):
+            raise UserError(f"{path}:{line}: {column!r} must hold labels as strings, not {cell!r}; quote them")
         parts = [str(item) for item in cell]
     else:
         parts = string_cell(cell, path, line, column).split(data.label_separator)

@@ -38,6 +38,10 @@ class Measure(Protocol):
         """Return what is highest for the best scores."""
         ...
 
+    def calibrated(self, scores: Found, outputs: Outputs) -> Outputs:
+        """Return outputs with the temperature among the held-out scores, as a finished run gives them."""
+        ...
+
     def answers(self, recipe: Recipe, scores: Found, examples: Sequence[Labelled], outputs: Outputs) -> Sequence[Any]:
         """Return an answer for each text; `scores` are the held-out ones of the weights."""
         ...

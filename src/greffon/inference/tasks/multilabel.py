@@ -14,8 +14,8 @@ from greffon.data.tasks.multilabel import SEPARATOR, split_labels
 from greffon.inference.calibration import ReliabilityBin, calibration_error, reliability
 from greffon.inference.metrics import Interval
 from greffon.inference.tasks.base import Found, Outputs, TaskScores, ratio, ratio_interval
-from greffon.inference.tasks.classes import MIN_PROBABILITY
-from greffon.runs.folding import THRESHOLD
+from greffon.inference.tasks.classes import MIN_PROBABILITY, best_temperature, tempered
+from greffon.runs.folding import TEMPERATURE, THRESHOLD, threshold_of
 
 FEW = 5
 """A label of fewer held-out texts takes the threshold that is best for all labels together."""
@@ -110,19 +110,26 @@ class Multilabel:
     noun: str = "labels"
 
     def held_out(self, recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> dict[str, float]:
-        """Return micro F1, loss, and the threshold of each label, chosen on these texts."""
+        """Return micro F1, loss, and what is chosen on these texts: a temperature, then a threshold for each label."""
         gold, probabilities = gold_bits(recipe.labels, examples), np.stack(outputs)
-        thresholds = best_thresholds(gold, probabilities)
         right = np.where(gold, probabilities, 1 - probabilities)
+        temperature = best_temperature(_both(probabilities), gold.ravel().astype(int))
+        probabilities = _tempered(probabilities, temperature)
+        thresholds = best_thresholds(gold, probabilities)
         return {
             "micro_f1": micro_f1(gold, probabilities >= thresholds),
             "loss": float(-np.log(np.maximum(right, MIN_PROBABILITY)).mean()),
+            TEMPERATURE: temperature,
             **{THRESHOLD + label: float(value) for label, value in zip(recipe.labels, thresholds, strict=True)},
         }
 
     def key(self, scores: Found) -> tuple[float, ...]:
         """Prefer the highest micro F1, then the lowest loss."""
         return scores["micro_f1"], -scores["loss"]
+
+    def calibrated(self, scores: Found, outputs: Outputs) -> Outputs:
+        """Return the probabilities with the temperature, to which the thresholds apply."""
+        return list(_tempered(np.stack(outputs), scores.get(TEMPERATURE, 1.0)))
 
     def answers(self, recipe: Recipe, scores: Found, examples: Sequence[Labelled], outputs: Outputs) -> list[Labelling]:
         """Return the labels of each text whose probability reaches the threshold."""
@@ -189,7 +196,17 @@ def average_precision(gold: Bits, probabilities: npt.NDArray[Any]) -> float:
 
 def thresholds_of(labels: Sequence[str], scores: Found) -> npt.NDArray[np.float64]:
     """Return the threshold of each label; ½ where none was chosen."""
-    return np.array([scores.get(THRESHOLD + label, 0.5) for label in labels], dtype=np.float64)
+    return np.array([threshold_of(label, scores) for label in labels], dtype=np.float64)
+
+
+def _both(probabilities: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return each decision as two classes, without the label and with it: (N, C) → (N C, 2)."""
+    return np.stack((1 - probabilities, probabilities), axis=-1).reshape(-1, 2)
+
+
+def _tempered(probabilities: npt.NDArray[Any], temperature: float) -> npt.NDArray[np.float64]:
+    """Return the probabilities of logits that are divided by a temperature: (N, C) → (N, C)."""
+    return tempered(_both(probabilities), temperature)[:, 1].reshape(probabilities.shape)
 
 
 def best_thresholds(gold: Bits, probabilities: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

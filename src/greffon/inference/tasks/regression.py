@@ -121,6 +121,10 @@ class Regression:
         """Prefer the lowest squared error."""
         return (-scores["loss"],)
 
+    def calibrated(self, scores: Found, outputs: Outputs) -> Outputs:
+        """Return the outputs, which have no temperature."""
+        return outputs
+
     def answers(
         self, recipe: Recipe, scores: Found, examples: Sequence[Labelled], outputs: Outputs
     ) -> list[Rating | PairRating]:

@@ -11,9 +11,11 @@ from greffon.core.json_results import JsonResult
 from greffon.core.recipe import Recipe
 from greffon.data.corpora import Labelled
 from greffon.data.tasks.tokens import Span, spans_of, spans_of_tags, spelling, tags_of_spans, words_of
+from greffon.inference.calibration import ReliabilityBin, calibration_error, reliability
 from greffon.inference.metrics import ClassScore, Interval
 from greffon.inference.tasks.base import Found, Outputs, TaskScores, ratio, ratio_interval
-from greffon.inference.tasks.classes import MIN_PROBABILITY
+from greffon.inference.tasks.classes import MIN_PROBABILITY, best_temperature, tempered
+from greffon.runs.folding import TEMPERATURE
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,10 @@ class SpanScores(TaskScores):
     """Number of texts."""
     by_label: dict[str, ClassScore]
     """Precision, recall, F1 and number of true spans of each label."""
+    expected_calibration_error: float
+    """Mean difference between the probability of a marked span and the share of right ones, over ten bins."""
+    reliability: tuple[ReliabilityBin, ...]
+    """Probability of the marked spans, and the share of right ones, by bins of the probability."""
     metric: str = "span_f1"
     """Name of the first measure."""
 
@@ -83,7 +89,7 @@ class SpanScores(TaskScores):
         widest = max(map(len, self.by_label), default=0)
         return [
             f"span F1 {self.span_f1:.3f} (95 % interval {low:.3f} to {high:.3f}), precision {self.precision:.3f}, "
-            f"recall {self.recall:.3f}, {self.n:,} texts",
+            f"recall {self.recall:.3f}, calibration error {self.expected_calibration_error:.3f}, {self.n:,} texts",
             *(
                 f"  {label:<{widest}}  F1 {found.f1:.3f}, precision {found.precision:.3f}, recall {found.recall:.3f}, "
                 f"{found.support:,} spans"
@@ -101,20 +107,28 @@ class Tokens:
     noun: str = "tags"
 
     def held_out(self, recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> dict[str, float]:
-        """Return the F1 of spans, and the mean loss of a word's tag."""
+        """Return the F1 of spans, the mean loss of a word's tag, and the temperature of the tags."""
         numbers = {tag: i for i, tag in enumerate(recipe.labels)}
-        nats, words = 0.0, 0
-        for example, rows in zip(examples, outputs, strict=True):
-            tags = tags_of_spans(words_of(example.text), spans_of(example.label))
-            own = rows[np.arange(len(tags)), [numbers.get(tag, 0) for tag in tags]]
-            nats, words = nats - float(np.log(np.maximum(own, MIN_PROBABILITY)).sum()), words + len(tags)
+        tags = [tags_of_spans(words_of(example.text), spans_of(example.label)) for example in examples]
+        gold = np.array([numbers.get(tag, 0) for own in tags for tag in own], dtype=np.int64)
+        rows = np.concatenate([np.reshape(own, (-1, len(numbers))) for own in outputs])
+        losses = -np.log(np.maximum(rows[np.arange(len(gold)), gold], MIN_PROBABILITY))
         right, marked, true = _counts(_gold(examples), _found(recipe, examples, outputs))
         f1 = ratio(2 * sum(right), sum(marked) + sum(true))
-        return {"span_f1": f1, "loss": nats / max(1, words)}
+        return {
+            "span_f1": f1,
+            "loss": float(losses.sum()) / max(1, len(gold)),
+            TEMPERATURE: best_temperature(rows, gold),
+        }
 
     def key(self, scores: Found) -> tuple[float, ...]:
         """Prefer the highest F1, then the lowest loss."""
         return scores["span_f1"], -scores["loss"]
+
+    def calibrated(self, scores: Found, outputs: Outputs) -> Outputs:
+        """Return the probabilities of the tags with the temperature."""
+        temperature = scores.get(TEMPERATURE, 1.0)
+        return [tempered(rows, temperature) if len(rows) else rows for rows in outputs]
 
     def answers(self, recipe: Recipe, scores: Found, examples: Sequence[Labelled], outputs: Outputs) -> list[Marking]:
         """Return the spans of each text."""
@@ -134,6 +148,7 @@ class Tokens:
         """Score the spans."""
         gold, found = _gold(examples), _found(recipe, examples, outputs)
         right, marked, true = _counts(gold, found)
+        bins = _reliability(recipe, examples, outputs)
         return SpanScores(
             span_f1=ratio(2 * sum(right), sum(marked) + sum(true)),
             interval=ratio_interval(*self.parts(recipe, scores, examples, outputs)),
@@ -141,6 +156,8 @@ class Tokens:
             recall=ratio(sum(right), sum(true)),
             n=len(examples),
             by_label=by_label(gold, found),
+            expected_calibration_error=calibration_error(bins),
+            reliability=bins,
         )
 
 
@@ -181,6 +198,17 @@ def _marked(recipe: Recipe, text: str, rows: np.ndarray) -> list[MarkedSpan]:
         inside = [p for (begin, end), p in zip(words, sure, strict=True) if span.start <= begin and end <= span.end]
         found.append(MarkedSpan(*span, text[span.start : span.end], float(np.mean(inside))))
     return found
+
+
+def _reliability(recipe: Recipe, examples: Sequence[Labelled], outputs: Outputs) -> tuple[ReliabilityBin, ...]:
+    """Compare the probabilities of the marked spans with the share of right ones."""
+    sure, right = list[float](), list[bool]()
+    for example, rows in zip(examples, outputs, strict=True):
+        true = {*spans_of(example.label)}
+        for span in _marked(recipe, example.text, rows):
+            sure.append(span.probability)
+            right.append(Span(span.start, span.end, span.label) in true)
+    return reliability(sure, right)
 
 
 def _counts(gold: Sequence[Sequence[Span]], found: Sequence[Sequence[Span]]) -> tuple[list[int], list[int], list[int]]:

@@ -21,11 +21,15 @@ class PairTexts(LabelledTexts):
     """Labelled pairs of texts as token ids."""
 
     ignores: ClassVar[Mapping[str, str]] = {}
+    alternatives: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "towers": {"pair_reading": "towers"},
+        "cross": {"pair_reading": "cross"},
+    }
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, long_texts: LongTexts | None = None) -> None:
         super().__init__(recipe, tokenizer, long_texts)
         self.segmented = recipe.shape.numbers_texts
-        self.towers = recipe.graft is None or recipe.graft.pair_reading == "towers"
+        self.towers = recipe.graft is None or recipe.graft.reads_apart
         # Where no token is set apart for it, the end of the first text stands between the two.
         self.between = [tokenizer.sep if tokenizer.sep < recipe.vocab_size else tokenizer.end]
 

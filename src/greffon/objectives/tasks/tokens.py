@@ -98,6 +98,7 @@ class TaggedTexts:
             "a head for spans reads every word; leave it out",
         ),
     }
+    alternatives: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     most_tokens: int | None = None  # they are read in rows of whole words
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:

@@ -12,7 +12,7 @@ from greffon.core.presets import PRESETS
 from greffon.core.recipe import Masking, Recipe
 from greffon.core.shape import Shape
 from greffon.data.tokenizer import Tokenizer
-from greffon.runs.folding import THRESHOLD
+from greffon.runs.folding import THRESHOLD, threshold_of
 from greffon.runs.huggingface.checkpoint import architecture_of
 from greffon.runs.huggingface.families import DISTILBERT, GPT2, MODEL_TYPES
 from greffon.runs.huggingface.family import Family, token_graft
@@ -124,7 +124,8 @@ def labels_of(config: Mapping[str, Any], use: str, where: str) -> tuple[str, ...
     table = config.get("id2label") or {str(i): f"LABEL_{i}" for i in range(2)}  # what they leave out
     places = [str(i) for i in range(len(table))]
     labels = tuple(str(table[i]) for i in places) if {*table} == {*places} else ()
-    if len(labels) < 2 or len({*labels}) < len(labels):
+    least = 1 if use == "classify" and _answer_of(config) == "multilabel" else 2
+    if len(labels) < least or len({*labels}) < len(labels):
         raise UserError(f"{where}: id2label must name two or more classes, each once, from 0 on")
     return labels
 
@@ -139,7 +140,7 @@ def head_settings(recipe: Recipe, scores: Mapping[str, Any]) -> dict[str, Any]:
     if recipe.answer != "tokens":
         config["problem_type"] = next(problem for problem, task in PROBLEMS.items() if task == recipe.answer)
     if recipe.answer == "multilabel":
-        config[THRESHOLDS] = {label: scores.get(THRESHOLD + label, 0.5) for label in labels}
+        config[THRESHOLDS] = {label: threshold_of(label, scores) for label in labels}
     if recipe.task == "pairs":
         config[TASK] = recipe.task
     return config

@@ -100,7 +100,7 @@ _PREFERRED = {"pooling": "mean", "pooler_activation": "identity", "pooler_bias":
 
 def reads_apart(recipe: Recipe) -> bool:
     """Whether a head reads the two texts of a pair each on its own, as no exported model does."""
-    return recipe.task == "pairs" and recipe.graft is not None and recipe.graft.pair_reading == "towers"
+    return recipe.task == "pairs" and recipe.graft is not None and recipe.graft.reads_apart
 
 
 def _head_misfits(family: Family, shape: Shape) -> list[str]:
