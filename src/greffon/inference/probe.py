@@ -29,6 +29,7 @@ _UNKNOWN = -30.0
 """Logit of a class that is not among the training texts."""
 _TINY = 1e-12
 """Lower bound of a probability in a loss."""
+_LINE = ("weight", "bias")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +48,29 @@ class Probe:
 
     def probabilities(self, vectors: npt.ArrayLike) -> Floats:
         """Return the probability of each class for each vector: (N, W) → (N, C)."""
-        logits = normalised(vectors, self.center, self.epsilon) @ self.weight.T + self.bias
+        logits = self.logits(vectors)
         raised = np.exp(logits - logits.max(axis=1, keepdims=True))
         probabilities: Floats = raised / raised.sum(axis=1, keepdims=True)
+        return probabilities
+
+    def logits(self, vectors: npt.ArrayLike) -> Floats:
+        """Return the logit of each class for each vector: (N, W) → (N, C)."""
+        logits: Floats = normalised(vectors, self.center, self.epsilon) @ self.weight.T + self.bias
+        return logits
+
+
+class LabelProbe(Probe):
+    """A probe of several labels a vector, each with a probability of its own."""
+
+    @classmethod
+    def of(cls, probes: Sequence[Probe]) -> "LabelProbe":
+        """Join probes of two classes each, no and yes, that share a centre."""
+        weight, bias = (np.stack([getattr(one, name)[1] - getattr(one, name)[0] for one in probes]) for name in _LINE)
+        return cls(probes[0].center, weight, bias, probes[0].strength, probes[0].epsilon)
+
+    def probabilities(self, vectors: npt.ArrayLike) -> Floats:
+        """Return the probability of each label for each vector: (N, W) → (N, C)."""
+        probabilities: Floats = 1 / (1 + np.exp(-np.clip(self.logits(vectors), -500, 500)))
         return probabilities
 
 

@@ -4,12 +4,14 @@ import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from greffon.core.errors import UserError, setting
 from greffon.core.files import sha256
 from greffon.core.locks import own_directory
 from greffon.data.corpora import find_files
+from greffon.data.tasks.multilabel import SEPARATOR
+from greffon.labelling.answers import LabelTask
 from greffon.labelling.session import Session
 from greffon.labelling.storage import SETTINGS, Settings, begin, go_on
 from greffon.labelling.strategy import Choosing, Strategy
@@ -25,6 +27,7 @@ def label(
     out: str | Path,
     body: str | Path | Run | None = None,
     labels: str | Sequence[str] = (),
+    task: LabelTask | None = None,
     strategy: Strategy | None = None,
     random_share: float | None = None,
     aside_share: float | None = None,
@@ -39,6 +42,7 @@ def label(
     `body` is a run whose vectors choose the texts and make the predictions. One text in ten (`aside_share`) is kept
     aside as a test set and never trained on:
     `with greffon.label("heap.txt", body="runs/body", labels="good,bad", out="session") as session: …`
+    With the task `multilabel` a text has any number of the labels, or none.
 
     A session that goes on keeps the settings that are not given. A new `strategy`, `random_share` or `aim` holds for
     what follows, and labels can be added; what would make another session of it is refused.
@@ -52,7 +56,7 @@ def label(
         earlier.close()  # opened twice in one process, as by running a cell of a notebook again
     sources = [texts] if isinstance(texts, str | Path) else list(texts)
     choosing = _given(strategy=strategy, random_share=random_share, aside_share=aside_share)
-    asked = _given(text_column=text_column, seed=seed, aim=aim)
+    asked = _given(task=task, text_column=text_column, seed=seed, aim=aim)
     there = (path / SETTINGS).is_file()
     if not there:
         _check_complete(sources, body, names)
@@ -61,6 +65,8 @@ def label(
     if body is not None:
         asked |= _body(Run.open(body))
     new = None if there else Settings(**asked, labels=names, choosing=Choosing(**choosing))
+    if new is not None:
+        checked_task(new.task, names)
     held = ExitStack()
     try:
         held.enter_context(own_directory(path, SETTINGS))
@@ -94,6 +100,16 @@ def label_names(labels: str | Sequence[str]) -> tuple[str, ...]:
     if len(names) == 1:
         raise UserError(f"there is one label, {names[0]!r}; give two or more, such as good,bad")
     return tuple(names)
+
+
+def checked_task(task: str, labels: Sequence[str] = ()) -> LabelTask:
+    """Return a task; refuse one that is not labelled here, and labels that its files cannot hold."""
+    known = next((name for name in get_args(LabelTask) if name == task), None)
+    if known is None:
+        raise UserError(f"{task} is no task to label; choose a {setting('task')} of {', '.join(get_args(LabelTask))}")
+    if task == "multilabel" and (odd := [name for name in labels if SEPARATOR in name]):
+        raise UserError(f"the label {odd[0]!r} holds a {SEPARATOR!r}, which stands between labels; rename it")
+    return cast(LabelTask, known)
 
 
 def _check_complete(sources: Sequence[str | Path], body: str | Path | Run | None, labels: tuple[str, ...]) -> None:

@@ -14,12 +14,14 @@ OUT/
 import datetime
 import threading
 import weakref
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError
 from greffon.core.files import COPY
+from greffon.labelling.answers import answers_of
 from greffon.labelling.desk import Desk, Question
 from greffon.labelling.log import Kind, Log, Mark, Source
 from greffon.labelling.progress import Progress
@@ -39,7 +41,8 @@ class Session:
         self.settings = stored.settings
         self._held = held
         self._change = threading.RLock()
-        self.desk = Desk(stored.heap, stored.settings.labels, stored.settings.choosing)
+        answers = answers_of(stored.settings.task, stored.settings.labels)
+        self.desk = Desk(stored.heap, answers, stored.settings.choosing)
         self._log = Log(stored.path / LOG)
         try:
             self._replay()
@@ -73,8 +76,11 @@ class Session:
                 found = [left.text]
         return found
 
-    def add(self, text: str, label: str, *, author: str | None = None) -> None:
-        """Write the label of a text of the session; a second label of a text replaces the first."""
+    def add(self, text: str, label: str | Sequence[str], *, author: str | None = None) -> None:
+        """Write the label of a text of the session; a second label of a text replaces the first.
+
+        With several labels a text they are a list, which may be empty, or written `food|price`.
+        """
         with self._open():
             index = self.desk.number(text)
             asked = self.desk.asked(index)
@@ -114,7 +120,7 @@ class Session:
         kind: Kind,
         text: int,
         *,
-        label: str = "",
+        label: str | Sequence[str] = "",
         source: Source = "chosen",
         author: str | None = None,
         client: str = "",
@@ -127,10 +133,9 @@ class Session:
                 return self.desk.marks.keys[key]
             if not 0 <= text < len(self.desk.heap):
                 raise UserError(f"there is no text {text}; choose 0 to {len(self.desk.heap) - 1}")
-            if kind == "label" and label not in self.desk.labels:
-                raise UserError(f"unknown label {label!r}{did_you_mean(label, self.desk.labels)}")
+            spelled = self.desk.answers.spelled(label) if kind == "label" else ""
             _check_names(author=author, client=client, key=key)
-            return self._write(Mark(kind, text, label if kind == "label" else "", source, author, _now(), client, key))
+            return self._write(Mark(kind, text, spelled, source, author, _now(), client, key))
 
     def _write(self, mark: Mark) -> int:
         number = self._log.append(mark)
@@ -148,7 +153,7 @@ class Session:
             return self._worker.progress
 
     def labels(self) -> dict[str, str]:
-        """Return the label of each text that has one."""
+        """Return the label of each text that has one; several labels as in labels.csv, `food|price`."""
         with self._open():
             return {self.desk.heap.texts[text]: label for text, label in self.desk.marks.labels().items()}
 

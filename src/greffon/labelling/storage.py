@@ -16,6 +16,7 @@ from greffon.core.errors import UserError, setting
 from greffon.core.files import COPY, read_json, sha256, sweep, sync_directory, write_atomically, write_json
 from greffon.data.corpora import documents
 from greffon.inference.embed import embed
+from greffon.labelling.answers import LabelTask
 from greffon.labelling.clusters import Clusters, cluster
 from greffon.labelling.heap import Heap
 from greffon.labelling.strategy import Choosing
@@ -39,10 +40,12 @@ class Settings:
     """SHA-256 of its weights."""
     labels: tuple[str, ...]
     choosing: Choosing
+    task: LabelTask = "classes"
+    """One class for each text, or several labels."""
     text_column: str = "text"
     seed: int = 0
     aim: float | None = None
-    """Accuracy to reach."""
+    """Accuracy, or F1, to reach."""
     format: int = 1
 
 
@@ -149,7 +152,7 @@ def go_on(path: Path, asked: Mapping[str, Any], choosing: Mapping[str, Any], lab
     The body may have moved, the way of choosing and the aim may change, labels may be added.
     """
     known = read_settings(path)
-    for name in ("sources", "text_column", "weights", "seed"):
+    for name in ("sources", "task", "text_column", "weights", "seed"):
         if name in asked and asked[name] != getattr(known, name):
             raise UserError(
                 f"{path} holds a session with other settings ({name}); go on with "

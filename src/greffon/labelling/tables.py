@@ -12,7 +12,6 @@ from greffon.core.files import write_atomically
 from greffon.labelling.desk import Desk
 
 LABELS, ASIDE = "labels.csv", "aside.csv"
-_HEADER = ("text", "label", "author", "time")
 
 
 class Tables:
@@ -55,7 +54,7 @@ class Tables:
 def _table(desk: Desk, labelled: Mapping[int, str]) -> bytes:
     """Return labelled texts as CSV in UTF-8; all values in quotes, as a lone carriage return is data only there."""
     out = io.StringIO()
-    out.write(",".join(_HEADER) + "\n")
+    out.write(f"text,{desk.answers.column},author,time\n")
     writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for text, label in labelled.items():
         mark = desk.marks.current(text)

@@ -41,13 +41,13 @@ class Next:
 
 @dataclass(frozen=True)
 class MarkText:
-    """Label, skip or flag a text; `how` says whether it was asked, asked again, or chosen from a list."""
+    """Label (several as `a|b`), skip or flag a text; `how`: it was asked, asked again, or chosen from a list."""
 
     kind: Literal["label", "skip", "flag"]
     text: Number
     client: Name
     key: Name
-    label: Name = ""
+    label: Annotated[str, AtMost(20_000)] = ""
     author: Name = ""
     how: Literal["asked", "again", "list"] = "asked"
 
@@ -142,7 +142,8 @@ class LabelApi:
             "version": __version__,
             "path": str(self.session.path),
             "body": settings.body,
-            "labels": self.session.desk.labels,
+            "task": settings.task,
+            "labels": self.session.desk.answers.labels,
             "author": self.session.author,
             "texts": len(self.session.desk.heap),
             "strategy": settings.choosing.strategy,
@@ -248,16 +249,23 @@ class LabelApi:
             marks = self.session.desk.marks
             kinds = {"labelled": "label", "skipped": "skip", "flagged": "flag"}
             notes: dict[int, str] = {}
+            names = self.session.desk.answers.names
+
+            def said(label: str) -> str:
+                return ", ".join(names(label)) or "no label"
+
             if asked.which in kinds:
                 listed: Sequence[int] = marks.of_kind(kinds[asked.which])[::-1]
             elif asked.which == "doubts":
-                notes = {one.index: f"the model says {one.suggested}" for one in progress.doubts}
+                notes = {one.index: f"the model says {said(one.suggested)}" for one in progress.doubts}
                 listed = list(notes)
             elif asked.which == "conflicts":
-                notes = {one.second: f"the same text is also {one.first_label}" for one in progress.conflicts}
+                notes = {one.second: f"the same text is also {said(one.first_label)}" for one in progress.conflicts}
                 listed = list(notes)
             elif asked.which == "twice":
-                notes = {text: f"first {a}, then {b}" for text, (a, b) in marks.judged_twice().items() if a != b}
+                notes = {
+                    text: f"first {said(a)}, then {said(b)}" for text, (a, b) in marks.judged_twice().items() if a != b
+                }
                 listed = list(notes)
             else:
                 listed = range(len(self.session.desk.heap))
