@@ -8,7 +8,18 @@ from typing import Annotated, get_args
 import tyro
 
 from greffon.cli import say_out
-from greffon.cli.options import ONE_WORD, Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal, OutRun, Word
+from greffon.cli.options import (
+    ONE_WORD,
+    Column,
+    Columns,
+    Count,
+    Flag,
+    NewDirectory,
+    OptionalFile,
+    OptionalReal,
+    OutRun,
+    Word,
+)
 from greffon.cli.parsing import given, parse
 from greffon.core.console import say
 from greffon.core.errors import UserError, setting
@@ -40,7 +51,8 @@ class Args:
     labels: Names = ""
     """Names of the labels, separated by commas."""
     task: TaskName = None
-    """One class for each text, or any number of labels (default: classes; a study guesses it from its file)."""
+    """One class for each text, any number of labels, or one class for each pair of texts (default: guessed from the
+    file)."""
     author: Author = ""
     """Your name, written beside each label."""
     strategy: Chosen = None
@@ -61,6 +73,8 @@ class Args:
     """Number of seeds of the study."""
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
+    pair_columns: Columns = ("text_a", "text_b")
+    """Columns with the two texts of a pair."""
     label_column: Word = None
     """Column with the label, in the files of a study (default: as for finetune)."""
     seed: Count = 0

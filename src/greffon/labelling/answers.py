@@ -18,7 +18,7 @@ from greffon.inference.probe import STRENGTH, LabelProbe, Probe, ProbeForm, fit_
 from greffon.inference.tasks.base import ratio_interval
 from greffon.inference.tasks.multilabel import best_thresholds, gold_bits
 
-LabelTask = Literal["classes", "multilabel"]
+LabelTask = Literal["classes", "multilabel", "pairs"]
 """Tasks that a session is for."""
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
@@ -27,7 +27,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class OneClass:
-    """One class for each text."""
+    """One class for each text, or each pair of texts."""
 
     labels: tuple[str, ...]
     metric: ClassVar[str] = "accuracy"
@@ -176,7 +176,7 @@ class SeveralLabels(OneClass):
         return ratio[rows, worst], own, [SEPARATOR.join(sorted(some)) for some in names]
 
 
-_KINDS: dict[LabelTask, type[OneClass]] = {"classes": OneClass, "multilabel": SeveralLabels}
+_KINDS: dict[LabelTask, type[OneClass]] = {"classes": OneClass, "multilabel": SeveralLabels, "pairs": OneClass}
 
 
 def answers_of(task: LabelTask, labels: Sequence[str]) -> OneClass:

@@ -1,13 +1,14 @@
 """TF-IDF on the labels of a session: what the body has to be better than."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from greffon.comparison.tfidf import STRENGTH, coordinates, judge, out_of_fold, vectoriser
+from greffon.comparison.task_baselines import Matrix, features_of
+from greffon.comparison.tfidf import STRENGTH, coordinates, judge, out_of_fold
 from greffon.core.rng import generator
+from greffon.data.corpora import Labelled
 from greffon.data.splits import folds
 from greffon.labelling.answers import Floats, OneClass
 from greffon.labelling.fit import few_labels
@@ -27,14 +28,14 @@ class Baseline:
         self.heap, self.answers = heap, answers
 
     @cached_property
-    def _features(self) -> Any:
+    def _features(self) -> Callable[[Sequence[Labelled]], Matrix]:
         drawn = np.sort(generator(self.heap.seed, "words").permutation(len(self.heap))[:_SAMPLE])
-        return vectoriser(len(drawn)).fit([self.heap.texts[text] for text in drawn])
+        return features_of([self.heap.example(text) for text in drawn])
 
     def predictions(self, labelled: Mapping[int, str], judged: Sequence[int]) -> list[str]:
         """Fit labelled texts, and label others; two labels at least."""
         train, others = coordinates(
-            *(self._features.transform([self.heap.texts[text] for text in some]) for some in (list(labelled), judged))
+            *(self._features([self.heap.example(text) for text in some]) for some in (list(labelled), judged))
         )
         questions = self.answers.questions(list(labelled.values()))
         copies = self.heap.groups[np.array(list(labelled))]

@@ -13,7 +13,7 @@ from greffon.core.json_results import JsonResult
 from greffon.core.rng import generator
 from greffon.labelling.answers import OneClass
 from greffon.labelling.fit import Fit, fit
-from greffon.labelling.heap import Heap
+from greffon.labelling.heap import Heap, Text, whole
 from greffon.labelling.log import Mark, Source
 from greffon.labelling.marks import Marks
 from greffon.labelling.strategy import Choosing, pick
@@ -27,7 +27,7 @@ class Question(JsonResult):
     """A text to judge."""
 
     index: int
-    text: str
+    text: Text
     source: Source
 
 
@@ -199,8 +199,8 @@ class Desk:
         """Fit a probe to the labels so far; None while all are the same."""
         return fit(self.heap, self.training(), self.answers)
 
-    def number(self, text: str) -> int:
+    def number(self, text: Text) -> int:
         """Return the index of a text of the heap."""
         if text not in self.heap.index:
-            raise UserError(f"the text {text[:60]!r} is not among the texts of this session; label one that is")
+            raise UserError(f"the text {whole(text)[:60]!r} is not among the texts of this session; label one that is")
         return self.heap.index[text]

@@ -1,15 +1,19 @@
 """Begin a labelling session, or go on with one: `greffon.label`."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from greffon.core.config import override
+from greffon.core.console import say
 from greffon.core.errors import UserError, setting
 from greffon.core.files import sha256
 from greffon.core.locks import own_directory
+from greffon.core.recipe import Data
 from greffon.data.corpora import find_files
+from greffon.data.tasks import guess_task
 from greffon.data.tasks.multilabel import SEPARATOR
 from greffon.labelling.answers import LabelTask
 from greffon.labelling.session import Session
@@ -34,6 +38,7 @@ def label(
     aim: float | None = None,
     author: str = "",
     text_column: str | None = None,
+    pair_columns: Sequence[str] | None = None,
     seed: int | None = None,
     quiet: bool = False,
 ) -> Session:
@@ -42,7 +47,8 @@ def label(
     `body` is a run whose vectors choose the texts and make the predictions. One text in ten (`aside_share`) is kept
     aside as a test set and never trained on:
     `with greffon.label("heap.txt", body="runs/body", labels="good,bad", out="session") as session: …`
-    With the task `multilabel` a text has any number of the labels, or none.
+    With the task `multilabel` a text has any number of the labels, or none; `pairs` (guessed from the columns `text_a`
+    and `text_b`) asks for one label of two texts.
 
     A session that goes on keeps the settings that are not given. A new `strategy`, `random_share` or `aim` holds for
     what follows, and labels can be added; what would make another session of it is refused.
@@ -60,13 +66,21 @@ def label(
     there = (path / SETTINGS).is_file()
     if not there:
         _check_complete(sources, body, names)
+    if pair_columns is not None:
+        asked["pair_columns"] = tuple(pair_columns)
     if sources:
         asked["sources"] = tuple(str(file.resolve()) for file in find_files(sources))
+        if not there and task is None:
+            asked["task"] = _guessed(Path(asked["sources"][0]), asked, quiet)
     if body is not None:
         asked |= _body(Run.open(body))
     new = None if there else Settings(**asked, labels=names, choosing=Choosing(**choosing))
     if new is not None:
         checked_task(new.task, names)
+        if pair_columns is not None and new.task != "pairs":
+            raise UserError(
+                f"{setting('pair_columns')} is for pairs of texts, and this is for {new.task}; leave it out"
+            )
     held = ExitStack()
     try:
         held.enter_context(own_directory(path, SETTINGS))
@@ -100,6 +114,16 @@ def label_names(labels: str | Sequence[str]) -> tuple[str, ...]:
     if len(names) == 1:
         raise UserError(f"there is one label, {names[0]!r}; give two or more, such as good,bad")
     return tuple(names)
+
+
+def _guessed(file: Path, asked: Mapping[str, Any], quiet: bool) -> LabelTask:
+    """Return the task that a file of texts is written for, and say by what it was recognized."""
+    task, sign = guess_task(file, override(Data(), asked))
+    if task not in ("multilabel", "pairs"):
+        return "classes"
+    if not quiet:
+        say(f"task: {task}, by {sign}; {setting('task')} names another one")
+    return checked_task(task)
 
 
 def checked_task(task: str, labels: Sequence[str] = ()) -> LabelTask:

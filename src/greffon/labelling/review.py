@@ -8,7 +8,7 @@ import numpy as np
 from greffon.core.json_results import JsonResult
 from greffon.labelling.answers import OneClass
 from greffon.labelling.fit import held_out
-from greffon.labelling.heap import Heap
+from greffon.labelling.heap import Heap, Text
 
 DOUBTFUL = 0.5
 """Factor: a label is doubted if it is less than so many times as probable as another one."""
@@ -20,7 +20,7 @@ class Doubt(JsonResult):
     """A label that a model trained on the other labels finds improbable."""
 
     index: int
-    text: str
+    text: Text
     label: str
     probability: float
     """Probability of the label; of several, of the one that is doubted being there, or missing."""
@@ -34,7 +34,7 @@ class Conflict(JsonResult):
 
     first: int
     second: int
-    text: str
+    text: Text
     first_label: str
     second_label: str
 

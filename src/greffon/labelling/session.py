@@ -23,6 +23,7 @@ from greffon.core.errors import UserError
 from greffon.core.files import COPY
 from greffon.labelling.answers import answers_of
 from greffon.labelling.desk import Desk, Question
+from greffon.labelling.heap import Text
 from greffon.labelling.log import Kind, Log, Mark, Source
 from greffon.labelling.progress import Progress
 from greffon.labelling.storage import LOG, Stored
@@ -65,8 +66,8 @@ class Session:
 
     # -- the two verbs ----------------------------------------------------------------------------
 
-    def next_texts(self, n: int = 1) -> list[str]:
-        """Return the next n texts to label, the same ones until they are labelled; fewer if no more are left."""
+    def next_texts(self, n: int = 1) -> list[Text]:
+        """Return the next n texts or pairs to label, the same until they are labelled; fewer if no more are left."""
         if n < 1:
             raise UserError(f"n is {n}; ask for 1 text or more")
         with self._open():
@@ -76,7 +77,7 @@ class Session:
                 found = [left.text]
         return found
 
-    def add(self, text: str, label: str | Sequence[str], *, author: str | None = None) -> None:
+    def add(self, text: Text, label: str | Sequence[str], *, author: str | None = None) -> None:
         """Write the label of a text of the session; a second label of a text replaces the first.
 
         With several labels a text they are a list, which may be empty, or written `food|price`.
@@ -86,13 +87,13 @@ class Session:
             asked = self.desk.asked(index)
             self.mark("label", index, label=label, source=asked, author=author)
 
-    def skip(self, text: str) -> None:
+    def skip(self, text: Text) -> None:
         """Do not ask for this text again."""
         with self._open():
             index = self.desk.number(text)
             self.mark("skip", index, source=self.desk.asked(index))
 
-    def flag(self, text: str) -> None:
+    def flag(self, text: Text) -> None:
         """Put a text aside as odd: it gets no label."""
         with self._open():
             index = self.desk.number(text)
@@ -152,7 +153,7 @@ class Session:
         with self._open():
             return self._worker.progress
 
-    def labels(self) -> dict[str, str]:
+    def labels(self) -> dict[Text, str]:
         """Return the label of each text that has one; several labels as in labels.csv, `food|price`."""
         with self._open():
             return {self.desk.heap.texts[text]: label for text, label in self.desk.marks.labels().items()}

@@ -19,17 +19,18 @@ from greffon.core.json_results import JsonResult
 from greffon.core.locks import empty_directory, own_directory
 from greffon.core.recipe import Data
 from greffon.core.rng import generator
-from greffon.data.corpora import Labelled, documents
+from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
 from greffon.data.tasks import FORMS, guess_task, read_examples
+from greffon.data.tasks.pairs import are_scores
 from greffon.inference.metrics import Interval
 from greffon.labelling.answers import LabelTask, OneClass, answers_of
 from greffon.labelling.clusters import cluster
 from greffon.labelling.figures import study_figure
-from greffon.labelling.heap import Heap, same_key
+from greffon.labelling.heap import Heap, Text, same_key, whole
 from greffon.labelling.label import checked_task
 from greffon.labelling.simulate import Point, simulate
-from greffon.labelling.storage import VECTORS, store_vectors
+from greffon.labelling.storage import VECTORS, read_texts, store_vectors
 from greffon.labelling.strategy import Choosing, Strategy
 from greffon.plots.style import save
 from greffon.runs.run import Run
@@ -114,6 +115,7 @@ def label_study(
     random_share: float = Choosing.random_share,
     text_column: str = "text",
     label_column: str | None = None,
+    pair_columns: Sequence[str] = Data.pair_columns,
     force: bool = False,
     quiet: bool = False,
 ) -> LabelStudy:
@@ -131,13 +133,13 @@ def label_study(
         raise UserError(
             f"a study needs {setting('seeds')} of 2 or more, and {setting('train_sizes')} of 2 or more such as 20,50"
         )
-    data = Data(text_column=text_column, label_column=label_column)
+    data = Data(text_column=text_column, label_column=label_column, pair_columns=tuple(pair_columns))
     task = checked_task(task or guess_task(Path(simulate), data)[0])
     data = replace(data, task=task)
-    examples = _askable(read_examples(Path(simulate), data), texts, text_column, quiet)
+    examples = _askable(read_examples(Path(simulate), data), texts, data, quiet)
     judges = [] if test is None else read_examples(Path(test), data)
     answers = answers_of(task, FORMS[task].labels([*examples, *judges]))
-    shared = len(overlap([one.text for one in examples], [one.text for one in judges]))
+    shared = len(overlap([one.whole for one in examples], [one.whole for one in judges]))
     if shared:
         say(
             f"WARNING: {shared:,} of the {len(judges):,} texts of {test} are also among those to choose from, so every "
@@ -156,7 +158,7 @@ def label_study(
                     f"{path} has a study; choose another {setting('out')}, or {setting('force')} to replace it"
                 )
             empty_directory(path)
-        store_vectors(path / VECTORS, run, [one.text for one in (*examples, *judges)], quiet)
+        store_vectors(path / VECTORS, run, [_text(one) for one in (*examples, *judges)], quiet)
         vectors = np.load(path / VECTORS, mmap_mode="r", allow_pickle=False)
         found = []
         for seed in range(seeds):
@@ -173,14 +175,20 @@ def label_study(
     return results
 
 
+def _text(example: Labelled) -> Text:
+    return example.text if example.second is None else (example.text, example.second)
+
+
 def _askable(
-    examples: list[Labelled], texts: str | Path | Sequence[str | Path], text_column: str, quiet: bool
+    examples: list[Labelled], texts: str | Path | Sequence[str | Path], data: Data, quiet: bool
 ) -> list[Labelled]:
     """Return the examples that are among the texts; all of them, where none is or no texts are given."""
     sources = [texts] if isinstance(texts, str | Path) else list(texts)
-    examples = [one for one in examples if one.text.strip()]
+    examples = [one for one in examples if one.whole.strip()]
+    if are_scores(examples):
+        raise UserError("these pairs have scores, and a session is for labels; give a file whose pairs have labels")
     if sources:
-        among = overlap(list(documents(sources, text_column)), [one.text for one in examples])
+        among = overlap([whole(text) for text in read_texts(sources, data)], [one.whole for one in examples])
         if among and len(among) < len(examples):
             examples = [examples[index] for index in sorted(among)]
         if not quiet:
@@ -208,12 +216,12 @@ def compare_strategies(
     `vectors` are those of the examples, then of the judges; without judges, a fifth of the examples judges. Random
     labels go on to more of them (`MORE`).
     """
-    asked, rest = _drawn([one.text for one in examples], _DRAWN if judges else 1 - _JUDGING, seed)
+    asked, rest = _drawn([one.whole for one in examples], _DRAWN if judges else 1 - _JUDGING, seed)
     judging = (vectors[len(examples) :], [one.label for one in judges])
     if not judges:
         judging = (vectors[rest], [examples[index].label for index in rest])
     drawn = vectors[asked]
-    heap = Heap([examples[index].text for index in asked], drawn, cluster(drawn, seed), seed)
+    heap = Heap([_text(examples[index]) for index in asked], drawn, cluster(drawn, seed), seed)
     truth = [examples[index].label for index in asked]
     found: Found = {}
     for how in strategies:

@@ -15,6 +15,7 @@ from greffon import __version__
 from greffon.core.errors import UserError
 from greffon.core.json_results import to_json
 from greffon.labelling.desk import Question
+from greffon.labelling.heap import Text, parts_of, whole
 from greffon.labelling.log import Source
 from greffon.labelling.session import Session
 from greffon.labelling.tables import ASIDE, LABELS
@@ -223,8 +224,7 @@ class LabelApi:
         """Put a text beside the counts, which are up to date whatever the model is doing."""
         text = None
         if question is not None:
-            clipped = question.text if len(question.text) <= LONGEST else question.text[:LONGEST] + "…"
-            text = {"index": question.index, "text": clipped}
+            text = {"index": question.index, **_shown(question.text, LONGEST)}
         return {"question": text, "note": note, "progress": self.progress()}
 
     # -- what is known ------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class LabelApi:
         texts = self.session.desk.heap.texts
         if asked.text >= len(texts):
             raise UserError(f"there is no text {asked.text}; choose 0 to {len(texts) - 1}")
-        return {"text": texts[asked.text][:LONGEST]}
+        return _shown(texts[asked.text], LONGEST)
 
     def browse(self, asked: Browse) -> dict[str, Any]:
         """List texts, some at a time."""
@@ -280,7 +280,7 @@ class LabelApi:
         has = re.compile(r"\s+".join(map(re.escape, asked.query.split())), re.IGNORECASE).search
         found, skipped = [], 0
         for text in listed:
-            if has(texts[text]):
+            if has(whole(texts[text])):
                 skipped += 1
                 if skipped > asked.offset:
                     found.append(text)
@@ -290,11 +290,11 @@ class LabelApi:
 
     def _item(self, text: int, note: str) -> dict[str, Any]:
         desk = self.session.desk
-        mark, whole = desk.marks.current(text), desk.heap.texts[text]
+        mark, found = desk.marks.current(text), desk.heap.texts[text]
         return {
             "index": text,
-            "text": whole if len(whole) <= CLIPPED else whole[:CLIPPED] + "…",
-            "clipped": len(whole) > CLIPPED,
+            **_shown(found, CLIPPED),
+            "clipped": max(map(len, parts_of(found))) > CLIPPED,
             "kind": mark.kind if mark else "",
             "label": mark.label if mark else "",
             "author": mark.author if mark else "",
@@ -302,3 +302,9 @@ class LabelApi:
             "aside": bool(desk.is_aside[text]) and mark is not None,
             "note": note,
         }
+
+
+def _shown(text: Text, longest: int) -> dict[str, Any]:
+    """Return a text as `text`, a pair as `text` and `second`, each cut to a length."""
+    cut = [part if len(part) <= longest else part[:longest] + "…" for part in parts_of(text)]
+    return dict(zip(("text", "second"), cut, strict=False))

@@ -30,8 +30,12 @@ export function make(state) {
 
   const counts = h("p", { class: "standing" });
   const aside = h("p", { class: "note aside" }, state.session.kept_aside);
-  const text = h("p", { class: "text", lang: "", "aria-live": "polite" });
-  const card = h("article", { class: "card", tabindex: "-1", "aria-label": "Text to label" }, text);
+  const text = h("p", { class: "text", lang: "" });
+  const second = h("p", { class: "text", lang: "" });
+  const pair = state.session.task === "pairs";
+  const both = pair ? [h("p", { class: "label" }, "First text"), text, h("p", { class: "label" }, "Second text"), second] : text;
+  const card = h("article", { class: "card", tabindex: "-1", "aria-label": pair ? "Pair of texts to label" : "Text to label" },
+    h("div", { "aria-live": "polite", "aria-atomic": "true" }, both));
   const status = h("p", { class: "last", role: "status" });
   const region = h("div", {});
   const many = labels.length > DIGITS.length;
@@ -63,7 +67,7 @@ export function make(state) {
 
   const does = (key, shown, words, what) =>
     h("button", { class: "plain small", type: "button", "aria-keyshortcuts": key, onclick: what }, words, " ", h("kbd", { "aria-hidden": "true" }, shown));
-  const second = h("input", { type: "checkbox", onchange: () => { again = second.checked; next(); } });
+  const blind = h("input", { type: "checkbox", onchange: () => { again = blind.checked; next(); } });
   const author = h("input", { type: "text", maxlength: "100", autocomplete: "off", onchange: () => localStorage.setItem("author", author.value.trim()) });
   author.value = state.author();
 
@@ -76,7 +80,7 @@ export function make(state) {
       h("p", {}, h("kbd", {}, "1"), multiple ? [" … marks a label, or takes it away · ", h("kbd", {}, "⏎"), " saves, also without a label · "] : " … labels · ", h("kbd", {}, "⌫"), " takes the last mark back · ", h("kbd", {}, "s"), " skips · ", h("kbd", {}, "f"),
         " flags a text as odd · ", h("kbd", {}, "/"), " searches · ", h("kbd", {}, "l"), " lists · ", h("kbd", {}, "p"), " shows progress · ", h("kbd", {}, "Esc"), " comes back here"),
       field("Your name, written beside your labels", author),
-      h("p", { class: "note" }, h("label", { class: "check" }, second, "Judge labelled texts a second time, without seeing the first label"))));
+      h("p", { class: "note" }, h("label", { class: "check" }, blind, "Judge labelled texts a second time, without seeing the first label"))));
 
   function show(answer) {
     question = answer.question;
@@ -84,9 +88,11 @@ export function make(state) {
     counts.replaceChildren(...standing(state.progress));
     if (question) {
       text.textContent = question.text;
+      second.textContent = question.second ?? "";
       card.scrollTop = 0;
       if (!desk.contains(document.activeElement) || document.activeElement.matches("button, [type=checkbox]")) card.focus({ preventScroll: true });
     } else {
+      second.textContent = "";
       text.textContent = again ? "Every labelled text has a second judgement." : "No text is left: all are labelled, skipped or flagged.";
     }
     list.hidden = !question;

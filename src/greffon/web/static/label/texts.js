@@ -39,9 +39,10 @@ export function make(state) {
   }
 
   function entry(one) {
-    const text = h("p", { class: "text", lang: "" }, one.text);
+    const parts = ["text", "second"].filter((name) => one[name] !== undefined).map((name) => [name, h("p", { class: "text", lang: "" }, one[name])]);
     const whole = one.clipped ? h("button", { class: "link", type: "button", onclick: async () => {
-      text.textContent = (await state.ask("text", { text: one.index })).text;
+      const all = await state.ask("text", { text: one.index });
+      for (const [name, part] of parts) part.textContent = all[name];
       whole.remove();
     } }, "Show the whole text") : null;
     const facts = h("p", { class: "facts" });
@@ -59,7 +60,7 @@ export function make(state) {
         return false;
       }
     }
-    return h("li", {}, h("div", {}, text, whole, facts), several(state.session) ? boxes(one, change) : choice(one, change));
+    return h("li", {}, h("div", {}, parts.map(([, part]) => part), whole, facts), several(state.session) ? boxes(one, change) : choice(one, change));
   }
 
   function choice(one, change) {
