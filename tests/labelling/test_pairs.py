@@ -38,6 +38,7 @@ def test_from_pairs_to_a_run(tiny: TinyRuns, heap: Path, tmp_path: Path, capsys:
         progress = session.progress()
         assert (progress.metric, progress.labels, progress.aside) == ("accuracy", 28, 12)
         assert progress.tfidf is not None
+        session.add([*pair], true_label(*pair))  # as JSON has it
         assert session.labels() == {pair: true_label(*pair) for pair in session.labels()}
         with pytest.raises(UserError, match="is not among the texts"):
             session.add(("le chat dort", "le chat"), "same")

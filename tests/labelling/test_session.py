@@ -61,6 +61,7 @@ def test_from_texts_to_a_classifier(begin: Callable[..., greffon.Session], tmp_p
         assert progress.score.labels == progress.tfidf.labels == 54
         assert [point.labels for point in progress.curve] == [10, 14, 20, 28, 40, 54]
         assert progress.curve[-1] == progress.score
+        assert progress.score.n == 6
         session.export()
         train = labelled(session.path / "labels.csv")
         aside = labelled(session.path / "aside.csv")

@@ -125,7 +125,7 @@ def _study(args: Args) -> None:
     for name, points in results.arms.items():
         for point in points:
             low, high = point.score.interval
-            classes = f"{point.classes.mean:.0f} classes seen"
+            classes = f"{point.classes.mean:.0f} {'classes' if results.metric == 'accuracy' else 'labels'} seen"
             say_out(
                 f"{name:<12} {point.labels:>6,} labels  {point.score.mean:.1%} ({low:.1%} to {high:.1%}), {classes}"
             )

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from greffon.comparison.task_baselines import Matrix, features_of
-from greffon.comparison.tfidf import STRENGTH, coordinates, judge, out_of_fold
+from greffon.comparison.tfidf import DENSE, STRENGTH, coordinates, judge, out_of_fold
 from greffon.core.rng import generator
 from greffon.data.corpora import Labelled
 from greffon.data.splits import folds
@@ -34,9 +34,11 @@ class Baseline:
 
     def predictions(self, labelled: Mapping[int, str], judged: Sequence[int]) -> list[str]:
         """Fit labelled texts, and label others; two labels at least."""
-        train, others = coordinates(
-            *(self._features([self.heap.example(text) for text in some]) for some in (list(labelled), judged))
+        train, others = (
+            self._features([self.heap.example(text) for text in some]) for some in (list(labelled), judged)
         )
+        if len(labelled) <= DENSE:
+            train, others = coordinates(train, others)
         questions = self.answers.questions(list(labelled.values()))
         copies = self.heap.groups[np.array(list(labelled))]
 

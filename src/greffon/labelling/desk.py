@@ -201,6 +201,7 @@ class Desk:
 
     def number(self, text: Text) -> int:
         """Return the index of a text of the heap."""
+        text = text if isinstance(text, str) else (text[0], text[1])
         if text not in self.heap.index:
             raise UserError(f"the text {whole(text)[:60]!r} is not among the texts of this session; label one that is")
         return self.heap.index[text]

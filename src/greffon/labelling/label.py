@@ -85,6 +85,7 @@ def label(
     try:
         held.enter_context(own_directory(path, SETTINGS))
         settings = new or go_on(path, asked, choosing, names)
+        checked_task(settings.task, settings.labels)
         session = Session(begin(path, settings, quiet), held, author)
     except BaseException:
         held.close()

@@ -30,6 +30,8 @@ class Score(JsonResult):
     value: float
     """The accuracy, or the micro F1 of several labels."""
     interval: Interval
+    n: int
+    """Number of texts kept aside that judged."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class Assessor:
         return sizes, rows
 
     def _score(self, labels: int, over: Floats, under: Floats) -> Score:
-        return Score(labels, ratio(over.sum(), under.sum()), self.answers.interval(over, under))
+        return Score(labels, ratio(over.sum(), under.sum()), self.answers.interval(over, under), len(over))
 
 
 def curve_sizes(labels: int) -> list[int]:

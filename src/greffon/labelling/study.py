@@ -136,6 +136,8 @@ def label_study(
     data = Data(text_column=text_column, label_column=label_column, pair_columns=tuple(pair_columns))
     task = checked_task(task or guess_task(Path(simulate), data)[0])
     data = replace(data, task=task)
+    if task != "pairs" and data.pair_columns != Data.pair_columns:
+        raise UserError(f"{setting('pair_columns')} is for pairs of texts, and this is for {task}; leave it out")
     examples = _askable(read_examples(Path(simulate), data), texts, data, quiet)
     judges = [] if test is None else read_examples(Path(test), data)
     answers = answers_of(task, FORMS[task].labels([*examples, *judges]))

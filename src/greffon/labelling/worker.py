@@ -75,6 +75,7 @@ class Worker:
                     self._news.notify_all()
 
     def _work(self, wanted: int) -> None:
+        _ = self.desk.heap.moment  # computed once, here, so that no question has to wait for it
         began = time.perf_counter()
         with self._change:
             now = self._snapshot()

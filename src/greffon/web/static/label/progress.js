@@ -51,8 +51,8 @@ export function make(state) {
     const words = [`${count(found.labels)} labels to train on, ${count(found.aside)} kept aside, ${count(found.skipped)} skipped, ${count(found.flagged)} flagged; ${count(state.session.texts)} texts in all.`];
     if (found.score) {
       words.push(found.metric === "accuracy"
-        ? `The body is right about ${points(found.score.value)} of the ${count(found.aside)} texts kept aside (95 % interval ${range(found.score.interval)}); TF-IDF with the same labels about ${points(found.tfidf.value)} (${range(found.tfidf.interval)}).`
-        : `The body has a micro F1 of ${points(found.score.value)} on the ${count(found.aside)} texts kept aside (95 % interval ${range(found.score.interval)}); TF-IDF with the same labels ${points(found.tfidf.value)} (${range(found.tfidf.interval)}).`);
+        ? `The body is right about ${points(found.score.value)} of the ${count(found.score.n)} texts kept aside that it was tried on (95 % interval ${range(found.score.interval)}); TF-IDF with the same labels about ${points(found.tfidf.value)} (${range(found.tfidf.interval)}).`
+        : `The body has a micro F1 of ${points(found.score.value)} on the ${count(found.score.n)} texts kept aside that it was tried on (95 % interval ${range(found.score.interval)}); TF-IDF with the same labels ${points(found.tfidf.value)} (${range(found.tfidf.interval)}).`);
     } else {
       words.push(`The ${measured(found).name} is not known yet: it needs two different labels, and some texts kept aside.`);
     }

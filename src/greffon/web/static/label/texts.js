@@ -47,7 +47,7 @@ export function make(state) {
     } }, "Show the whole text") : null;
     const facts = h("p", { class: "facts" });
     const tell = (words) => { facts.textContent = words.filter(Boolean).join(" · "); };
-    tell([DONE[one.kind], one.note, one.aside ? "kept aside" : "", one.author, one.time.slice(0, 16).replace("T", " ")]);
+    tell([DONE[one.kind], one.kind === "label" && !one.label ? "no label" : "", one.note, one.aside ? "kept aside" : "", one.author, one.time.slice(0, 16).replace("T", " ")]);
     async function change(label) {
       try {
         await state.ask("mark", { kind: "label", text: one.index, label, how: "list", key: unique(), client: state.client, author: state.author() });
