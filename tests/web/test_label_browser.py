@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from label_page import CHROMIUM, NO_BROWSER, PHONE, Server, picture, shows_another
 from playwright.sync_api import Page, expect
-from tiny import TinyRuns
+from tiny import SHAPE, TinyRuns
 
 import greffon
 
@@ -46,7 +46,9 @@ def server(tiny: TinyRuns, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     folder = tmp_path_factory.mktemp("labelling")
     heap = folder / "reviews.txt"
     heap.write_text("\n".join(reviews()) + "\n", encoding="utf-8")
-    words = ("--body", str(tiny.causal.path), "--labels", "positive,negative", "--aim", "0.9", "--author", "Zoé")
+    shape = {**SHAPE, "steps": 3, "batch_size": 4, "vocab_size": 290, "quiet": True}
+    body = greffon.pretrain([heap], objective="contrastive", out=folder / "body", **shape)
+    words = ("--body", str(body.path), "--labels", "positive,negative", "--aim", "0.9", "--author", "Zoé")
     server = Server(folder / "session", str(heap), *words, "--aside-share", "0.3")
     yield server
     server.kill()
