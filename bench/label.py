@@ -18,6 +18,7 @@ import numpy as np
 
 import greffon
 from greffon.data.corpora import labelled
+from greffon.labelling.answers import OneClass
 from greffon.labelling.strategy import Strategy
 from greffon.labelling.study import RANDOM, Found, compare_strategies, paired, spread
 
@@ -40,11 +41,15 @@ def main() -> None:
         vectors = greffon.embed(given.run, [one.text for one in (*examples, *judges)])
         if given.vectors:
             np.save(given.vectors, vectors)
+    answers = OneClass(tuple(sorted({one.label for one in (*examples, *judges)})))
     sizes = [int(size) for size in given.train_sizes.split(",")]
     print(f"{'labels':<12}", *(f"{size:>14}" for size in sizes))
 
     def study(strategy: Strategy) -> list[Found]:
-        return [compare_strategies(vectors, examples, judges, sizes, [strategy], seed) for seed in range(given.seeds)]
+        return [
+            compare_strategies(vectors, examples, judges, answers, sizes, [strategy], seed)
+            for seed in range(given.seeds)
+        ]
 
     random = study(RANDOM)
     _row(RANDOM, random, sizes)
@@ -65,7 +70,7 @@ def main() -> None:
 
 
 def _row(strategy: str, found: Sequence[Found], sizes: Sequence[int]) -> None:
-    accuracy = [spread([100 * one[strategy][size].accuracy for one in found]) for size in sizes]
+    accuracy = [spread([100 * one[strategy][size].score for one in found]) for size in sizes]
     shown = (f"{one.mean:.1f} ±{(one.interval[1] - one.interval[0]) / 2:.1f}" for one in accuracy)
     print(f"{strategy:<12}", *(f"{text:>14}" for text in shown), flush=True)
     classes = (spread([one[strategy][size].classes for one in found]).mean for size in sizes)

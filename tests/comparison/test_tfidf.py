@@ -42,8 +42,8 @@ def test_no_text_is_judged_by_a_fit_that_has_seen_its_label(features):
     # A label changed for one text changes what the other texts are told, but not the text itself.
     changed = list(labels)
     changed[0] = (labels[0] + 1) % 3
-    other = tfidf._out_of_fold(train, np.array(changed), np.arange(90) % 5, 10.0, 3)
-    first = tfidf._out_of_fold(train, np.array(labels), np.arange(90) % 5, 10.0, 3)
+    other = tfidf.out_of_fold(train, np.array(changed), np.arange(90) % 5, 10.0, 3)
+    first = tfidf.out_of_fold(train, np.array(labels), np.arange(90) % 5, 10.0, 3)
     assert other[::5] == pytest.approx(first[::5], abs=1e-9)
     assert not np.allclose(other, first)
 

@@ -52,7 +52,7 @@ def test_a_probe_of_labels_is_logistic_regression_for_each() -> None:
     vectors, classes = texts()
     bits = np.stack((classes == 0, classes > 0, np.ones(60), np.zeros(60)), axis=1).astype(float)
     form = ProbeForm(link="sigmoid", class_weights=(3.0, 1.0, 1.0, 1.0))
-    found = fit_probe(vectors, bits, form, strengths=(2.0,)).outputs(vectors)
+    found = fit_probe(vectors, bits, form, strengths=(2.0,)).probabilities(vectors)
     unit = unit_of(vectors)
     for i, weight in ((0, {0: 1, 1: 3}), (1, None)):
         one = LogisticRegression(C=2.0, max_iter=1000, class_weight=weight).fit(unit, bits[:, i])

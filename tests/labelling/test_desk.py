@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from greffon.core.rng import generator
+from greffon.labelling.answers import OneClass
 from greffon.labelling.clusters import Clusters, cluster
 from greffon.labelling.desk import Desk
 from greffon.labelling.fit import Fit, margins
@@ -14,7 +15,7 @@ from greffon.labelling.heap import Heap
 from greffon.labelling.log import Mark
 from greffon.labelling.strategy import FIRST, Choosing, pick
 
-LABELS = ["a", "b"]
+LABELS = OneClass(("a", "b"))
 
 
 def heap_of(n: int = 200, width: int = 8, seed: int = 0, texts: list[str] | None = None) -> Heap:
@@ -209,7 +210,7 @@ def test_margins_are_the_differences_of_the_two_highest() -> None:
     fitted = desk.refit()
     probabilities = np.sort(fitted.probe.probabilities(desk.heap.vectors), axis=1)
     np.testing.assert_allclose(fitted.margins, probabilities[:, -1] - probabilities[:, -2], atol=1e-6)
-    np.testing.assert_array_equal(margins(fitted.probe, desk.heap.vectors[:5]), fitted.margins[:5])
+    np.testing.assert_array_equal(margins(fitted.probe, desk.heap.vectors[:5], LABELS), fitted.margins[:5])
 
 
 def test_clusters_are_nearest_centres() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from greffon.core.rng import generator
-from greffon.labelling.forecast import FURTHEST, _extrapolated, forecast
+from greffon.labelling.forecast import FURTHEST, Forecast, _extrapolated, forecast
 
 SIZES = [10, 14, 20, 28, 40, 57, 80, 113, 160]
 
@@ -21,6 +21,10 @@ def test_a_power_law_without_noise_is_found(floor: float, scale: float, exponent
     np.testing.assert_allclose(found, law(ahead, floor, scale, exponent), atol=0.004)
 
 
+def foreseen(sizes: list[int], wrong: np.ndarray, **given: float) -> Forecast | None:
+    return forecast(sizes, wrong, np.ones(wrong.shape), **given)
+
+
 def judged(judges: int, seed: int, floor: float, scale: float, exponent: float) -> np.ndarray:
     """Texts have a difficulty each: what a larger probe gets wrong, a smaller one does too, but for some noise."""
     difficulty = generator(seed, "difficulty").random(judges)
@@ -30,7 +34,7 @@ def judged(judges: int, seed: int, floor: float, scale: float, exponent: float) 
 def test_the_band_covers_the_truth() -> None:
     inside = 0
     for seed in range(40):
-        found = forecast(SIZES, judged(150, seed, 0.1, 1.0, 0.5), seed=seed)
+        found = foreseen(SIZES, judged(150, seed, 0.1, 1.0, 0.5), seed=seed)
         truth = 1 - law(found.labels, 0.1, 1.0, 0.5)
         place = next(i for i, n in enumerate(found.labels) if n >= 2 * SIZES[-1])
         inside += found.low[place] <= truth[place] <= found.high[place]
@@ -38,27 +42,27 @@ def test_the_band_covers_the_truth() -> None:
 
 
 def test_more_judges_make_a_narrower_band() -> None:
-    few, many = (forecast(SIZES, judged(n, 0, 0.1, 1.0, 0.5)) for n in (20, 500))
+    few, many = (foreseen(SIZES, judged(n, 0, 0.1, 1.0, 0.5)) for n in (20, 500))
     assert many.high[-1] - many.low[-1] < few.high[-1] - few.low[-1]
 
 
 def test_labels_for_an_aim() -> None:
     wrong = judged(2000, 1, 0.05, 1.0, 0.5)
-    found = forecast(SIZES, wrong, aim=0.9)
+    found = foreseen(SIZES, wrong, aim=0.9)
     truth = (1.0 / (0.1 - 0.05)) ** 2 - SIZES[-1]
     assert found.more_low <= truth <= (found.more_high or np.inf)
     assert found.more == pytest.approx(truth, rel=0.6)
-    assert forecast(SIZES, wrong, aim=0.5).more == 0
-    assert forecast(SIZES, wrong, aim=0.999).more is None
+    assert foreseen(SIZES, wrong, aim=0.5).more == 0
+    assert foreseen(SIZES, wrong, aim=0.999).more is None
     assert found.labels[-1] == FURTHEST * SIZES[-1]
-    assert all(low <= mean <= high for low, mean, high in zip(found.low, found.accuracy, found.high, strict=True))
+    assert all(low <= mean <= high for low, mean, high in zip(found.low, found.value, found.high, strict=True))
 
 
 def test_too_little_says_nothing() -> None:
-    assert forecast(SIZES, judged(9, 0, 0.1, 1.0, 0.5)) is None
-    assert forecast(SIZES[:2], judged(90, 0, 0.1, 1.0, 0.5)[:2]) is None
+    assert foreseen(SIZES, judged(9, 0, 0.1, 1.0, 0.5)) is None
+    assert foreseen(SIZES[:2], judged(90, 0, 0.1, 1.0, 0.5)[:2]) is None
 
 
 def test_without_an_error_there_is_still_a_doubt() -> None:
-    found = forecast(SIZES, np.zeros((len(SIZES), 12), dtype=bool))
+    found = foreseen(SIZES, np.zeros((len(SIZES), 12), dtype=bool))
     assert found.low[0] < 1

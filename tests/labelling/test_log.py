@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from greffon.core.errors import UserError
+from greffon.labelling.answers import answers_of
 from greffon.labelling.log import Log, Mark
 from greffon.labelling.marks import Marks, cohen_kappa
 
@@ -21,6 +22,7 @@ def written(path: Path, *marks: Mark) -> None:
     log.close()
 
 
+HOW = ("chosen", "again")
 MARKS = (Mark("label", 3, "a"), Mark("skip", 1), Mark("label", 2, "b", "random", "Zoé", "2026-01-01", "tab", "key"))
 
 
@@ -110,6 +112,18 @@ def test_kappa_is_that_of_scikit_learn(pairs: list[tuple[str, str]]) -> None:
         assert mine == pytest.approx(cohen_kappa_score(firsts, seconds))
 
 
+def test_agreement_about_several_labels_is_that_of_all_decisions() -> None:
+    answers = answers_of("multilabel", ["a", "b"])
+    given = [("a", "a|b"), ("", ""), ("b", "b"), ("a|b", "b")]
+    marks = Marks.of(
+        Mark("label", text, one, how) for text, two in enumerate(given) for one, how in zip(two, HOW, strict=True)
+    )
+    found = marks.agreement(answers.decisions)
+    assert (found.n, found.agreed) == (4, 2)
+    first, second = ([name in label.split("|") for label in side for name in "ab"] for side in zip(*given, strict=True))
+    assert found.kappa == pytest.approx(cohen_kappa_score(first, second))
+
+
 def test_only_blind_second_judgements_count_as_agreement() -> None:
     marks = Marks.of(
         [
@@ -121,6 +135,6 @@ def test_only_blind_second_judgements_count_as_agreement() -> None:
             Mark("label", 2, "a", "again"),
         ]
     )
-    found = marks.agreement()
+    found = marks.agreement(lambda label: [label])
     assert (found.n, found.agreed) == (2, 1)
     assert marks.judged_twice() == {1: ("a", "a"), 2: ("b", "a")}

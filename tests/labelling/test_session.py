@@ -61,6 +61,7 @@ def test_from_texts_to_a_classifier(begin: Callable[..., greffon.Session], tmp_p
         assert progress.score.labels == progress.tfidf.labels == 54
         assert [point.labels for point in progress.curve] == [10, 14, 20, 28, 40, 54]
         assert progress.curve[-1] == progress.score
+        assert progress.score.n == 6
         session.export()
         train = labelled(session.path / "labels.csv")
         aside = labelled(session.path / "aside.csv")
@@ -87,7 +88,7 @@ def test_the_score_is_that_of_a_probe_on_the_labels_of_training_alone(begin: Cal
     rows = StandardScaler().fit_transform((vectors - vectors.mean(axis=0)).T).T / np.sqrt(vectors.shape[1])
     parts = [rows[[texts.index(one.text) for one in part]] for part in (train, aside)]
     model = LogisticRegression(C=3.0, max_iter=1000).fit(parts[0], [one.label for one in train])
-    assert score.accuracy == pytest.approx(np.mean(model.predict(parts[1]) == [one.label for one in aside]))
+    assert score.value == pytest.approx(np.mean(model.predict(parts[1]) == [one.label for one in aside]))
 
 
 def test_what_was_labelled_is_there_after_kill_9(begin: Callable[..., greffon.Session], heap: Path) -> None:
@@ -191,7 +192,7 @@ def test_going_on_checks_what_is_asked(begin: Callable[..., greffon.Session], he
     with begin() as session:
         label_some(session, 3)
     with greffon.label(out=session.path, labels="poil,autre,rien", strategy="random", quiet=True) as more:
-        assert more.desk.labels == ["poil", "autre", "rien"]
+        assert more.desk.answers.labels == ("poil", "autre", "rien")
         assert len(more.labels()) == 3
     with pytest.raises(UserError, match="leaves out 'rien'"):
         greffon.label(out=session.path, labels="poil,autre")
@@ -405,7 +406,7 @@ def test_tf_idf_knows_the_words_of_the_whole_heap(begin: Callable[..., greffon.S
         texts, parts = session.desk.heap.texts, (session.desk.training(), session.desk.aside())
     train, judge = (tfidf_features(texts, [texts[index] for index in part]) for part in parts)
     model = LogisticRegression(C=STRENGTH, max_iter=1000).fit(train, list(parts[0].values()))
-    assert found.accuracy == pytest.approx(np.mean(model.predict(judge) == list(parts[1].values())))
+    assert found.value == pytest.approx(np.mean(model.predict(judge) == list(parts[1].values())))
 
 
 def test_what_is_kept_aside_is_said() -> None:

@@ -11,6 +11,7 @@ from tiny import TinyRuns
 import greffon
 from greffon.core.errors import UserError
 from greffon.core.rng import generator
+from greffon.labelling.answers import OneClass
 from greffon.labelling.clusters import cluster
 from greffon.labelling.heap import Heap
 from greffon.labelling.simulate import simulate
@@ -36,7 +37,7 @@ def test_results_and_figure(study: Path) -> None:
         "random": [8, 11, 16, 22],
     }
     assert [(gain["chosen"], gain["random"]) for gain in found["gains"]] == [(8, 8), (8, 11), (16, 16), (16, 22)]
-    mixed, random = (found["arms"][name][0]["accuracy"]["by_seed"] for name in ("mixed", "random"))
+    mixed, random = (found["arms"][name][0]["score"]["by_seed"] for name in ("mixed", "random"))
     assert found["gains"][0]["difference"]["by_seed"] == pytest.approx(np.subtract(mixed, random))
     assert (found["texts"], found["judges"], found["seeds"]) == (96, 20, 3)
     assert (study / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -69,7 +70,7 @@ def test_choosing_finds_rare_classes() -> None:
     seen = {}
     for strategy in ("mixed", RANDOM):
         heap = Heap([f"text {index}" for index in range(len(classes))], vectors, cluster(vectors, 0))
-        (point,) = simulate(heap, answers, (vectors, answers), [60], Choosing(strategy), names)
+        (point,) = simulate(heap, answers, (vectors, answers), [60], Choosing(strategy), OneClass(tuple(names)))
         seen[strategy] = point.classes
     assert seen["mixed"] >= seen[RANDOM] + 3
 

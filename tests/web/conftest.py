@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from in_process import in_process
+from label_page import browser, visit  # noqa: F401
 from serving import Kinds
 from starlette.testclient import TestClient
 from tiny import SHAPE, TinyRuns

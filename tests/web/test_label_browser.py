@@ -4,27 +4,21 @@ The screenshots in docs/img are made here, with GREFFON_SCREENSHOTS=docs/img.
 """
 
 import csv
-import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-from tiny import TinyRuns
+from label_page import CHROMIUM, NO_BROWSER, PHONE, Server, picture, shows_another
+from playwright.sync_api import Page, expect
+from tiny import SHAPE, TinyRuns
 
 import greffon
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 
-PHONE = {"width": 360, "height": 740}
-DESK = {"width": 1280, "height": 900}
 SCRIPT = "<script>document.title = 'broken'</script><img src=x onerror=\"document.title = 'broken'\">"
 LIKES = ("loved", "superb", "moving", "a joy", "brilliant")
 HATES = ("dull", "a waste of time", "lifeless", "clumsy", "a bore")
@@ -47,76 +41,17 @@ def key_of(text: str) -> str:
     return "1" if any(word in text for word in LIKES) else "2"
 
 
-class Server:
-    """`greffon label` in a process of its own."""
-
-    def __init__(self, session: Path, *words: str) -> None:
-        self.session = session
-        self.words = words
-        self.port = 0
-        self.start()
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "greffon", "label", *self.words, "--out", str(self.session)]
-        self.process = subprocess.Popen(
-            [*command, "--port", str(self.port)], stderr=subprocess.PIPE, text=True, env={**os.environ}
-        )
-        said = ""
-        while "http://" not in said:
-            said = self.process.stderr.readline()
-            assert said, "the server did not start"
-        self.port = int(re.findall(r"http://127\.0\.0\.1:(\d+)", said)[0])
-        self.words = ("--author", "Zoé")  # from now on it goes on
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def kill(self, how: int = signal.SIGKILL) -> int:
-        self.process.send_signal(how)
-        return self.process.wait(timeout=60)
-
-
 @pytest.fixture(scope="module")
 def server(tiny: TinyRuns, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("labelling")
     heap = folder / "reviews.txt"
     heap.write_text("\n".join(reviews()) + "\n", encoding="utf-8")
-    words = ("--body", str(tiny.causal.path), "--labels", "positive,negative", "--aim", "0.9", "--author", "Zoé")
+    shape = {**SHAPE, "steps": 3, "batch_size": 4, "vocab_size": 290, "quiet": True}
+    body = greffon.pretrain([heap], objective="contrastive", out=folder / "body", **shape)
+    words = ("--body", str(body.path), "--labels", "positive,negative", "--aim", "0.9", "--author", "Zoé")
     server = Server(folder / "session", str(heap), *words, "--aside-share", "0.3")
     yield server
     server.kill()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Callable[..., Page]]:
-    """Open a tab of the page; nothing may go wrong in it, and nothing may come from elsewhere."""
-    contexts, troubles = [], []
-
-    def open_page(size: dict[str, int] = DESK, colours: str = "light") -> Page:
-        context = browser.new_context(viewport=size, color_scheme=colours, has_touch=size is PHONE)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        expect.set_options(timeout=60_000)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("request", lambda request: request.url.startswith(server.url) or troubles.append(request.url))
-        page.goto(server.url)
-        expect(page.get_by_role("tabpanel")).to_be_visible()
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
 
 
 def label(page: Page, n: int) -> list[str]:
@@ -128,18 +63,6 @@ def label(page: Page, n: int) -> list[str]:
         page.keyboard.press(key_of(text))
     shows_another(page, shown[-1])
     return shown
-
-
-def shows_another(page: Page, before: str) -> str:
-    text = page.locator("article .text")
-    expect(text).not_to_have_text(before)
-    return text.inner_text()
-
-
-def picture(page: Page, name: str) -> None:
-    folder = os.environ.get("GREFFON_SCREENSHOTS")
-    if folder:
-        page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 def test_from_texts_to_a_classifier_by_keyboard(

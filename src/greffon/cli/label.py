@@ -8,10 +8,22 @@ from typing import Annotated, get_args
 import tyro
 
 from greffon.cli import say_out
-from greffon.cli.options import ONE_WORD, Column, Count, Flag, NewDirectory, OptionalFile, OptionalReal, OutRun
+from greffon.cli.options import (
+    ONE_WORD,
+    Column,
+    Columns,
+    Count,
+    Flag,
+    NewDirectory,
+    OptionalFile,
+    OptionalReal,
+    OutRun,
+    Word,
+)
 from greffon.cli.parsing import given, parse
 from greffon.core.console import say
 from greffon.core.errors import UserError, setting
+from greffon.labelling.answers import LabelTask
 from greffon.labelling.strategy import Strategy
 
 Heap = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT…", help_behavior_hint="")]
@@ -19,6 +31,7 @@ Host = Annotated[str, tyro.conf.arg(metavar="ADDRESS")]
 Sizes = Annotated[tuple[int, ...], tyro.conf.arg(metavar="N,N,…", help_behavior_hint=""), ONE_WORD]
 Names = Annotated[str, tyro.conf.arg(metavar="A,B,…", help_behavior_hint="")]
 Chosen = Annotated[Strategy | None, tyro.conf.arg(metavar="|".join(get_args(Strategy)), help_behavior_hint="")]
+TaskName = Annotated[LabelTask | None, tyro.conf.arg(metavar="|".join(get_args(LabelTask)), help_behavior_hint="")]
 Author = Annotated[str, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 
 
@@ -37,6 +50,9 @@ class Args:
     """Pretrained run; its vectors choose the texts."""
     labels: Names = ""
     """Names of the labels, separated by commas."""
+    task: TaskName = None
+    """One class for each text, any number of labels, or one class for each pair of texts (default: guessed from the
+    file)."""
     author: Author = ""
     """Your name, written beside each label."""
     strategy: Chosen = None
@@ -46,7 +62,7 @@ class Args:
     aside_share: OptionalReal = None
     """Share of the texts that is kept aside as a test set, drawn at random and never trained on (default: 0.1)."""
     aim: OptionalReal = None
-    """Accuracy to reach, such as 0.9: the page says how many labels that may still take."""
+    """Accuracy, or F1 of several labels, to reach, such as 0.9: the page says how many labels that may still take."""
     simulate: OptionalFile = None
     """Labelled file with the answers: run a study instead of the page."""
     test: OptionalFile = None
@@ -57,8 +73,10 @@ class Args:
     """Number of seeds of the study."""
     text_column: Column = "text"
     """Column with the text, in files that have columns."""
-    label_column: Column = "label"
-    """Column with the label, in the files of a study."""
+    pair_columns: Columns = ("text_a", "text_b")
+    """Columns with the two texts of a pair."""
+    label_column: Word = None
+    """Column with the label, in the files of a study (default: as for finetune)."""
     seed: Count = 0
     """Random seed of the session: which texts are kept aside, and how the others are chosen."""
     host: Host = "127.0.0.1"
@@ -106,10 +124,10 @@ def _study(args: Args) -> None:
         return
     for name, points in results.arms.items():
         for point in points:
-            low, high = point.accuracy.interval
-            classes = f"{point.classes.mean:.0f} classes seen"
+            low, high = point.score.interval
+            classes = f"{point.classes.mean:.0f} {'classes' if results.metric == 'accuracy' else 'labels'} seen"
             say_out(
-                f"{name:<12} {point.labels:>6,} labels  {point.accuracy.mean:.1%} ({low:.1%} to {high:.1%}), {classes}"
+                f"{name:<12} {point.labels:>6,} labels  {point.score.mean:.1%} ({low:.1%} to {high:.1%}), {classes}"
             )
     say_out(results.verdict)
     say_out(f"figure: {args.out / FIGURE}")

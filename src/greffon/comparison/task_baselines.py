@@ -47,8 +47,11 @@ Matrix = Any
 Model = Callable[[Matrix], npt.NDArray[np.float64]]
 
 
-def _features(train: Sequence[Labelled]) -> Callable[[Sequence[Labelled]], Matrix]:
-    """Return the function that makes TF-IDF vectors; of pairs, both with their difference and product."""
+def features_of(train: Sequence[Labelled]) -> Callable[[Sequence[Labelled]], Matrix]:
+    """Return the function that makes TF-IDF vectors, whose words are those of some texts.
+
+    The vector of a pair is both texts' with their difference and product.
+    """
     from scipy.sparse import hstack
 
     paired = any(example.second is not None for example in train)
@@ -186,7 +189,7 @@ class _Linear:
         self, labels: Sequence[str], train: Sequence[Labelled], valid: Sequence[Labelled], score: Score
     ) -> Fit:
         """Fit all, and return the one that is best on the validation texts."""
-        features = _features(train)
+        features = features_of(train)
         models = self.fit(labels, features(train), train)
         fits = [Fit(self.name, strength, _outputs(model, features)) for strength, model in models]
         return max(fits, key=lambda one: score(valid, one.outputs(valid)))

@@ -48,11 +48,11 @@ def fit_tfidf(features: Any, labels: Sequence[int], others: Any, *, classes: int
     """
     wanted = np.asarray(labels)
     fold = folds(wanted, _copies(features), seed)
-    train, test = _coordinates(features, others) if len(wanted) <= DENSE else (features, others)
-    judged = {c: _out_of_fold(train, wanted, fold, c, classes) for c in STRENGTHS}
+    train, test = coordinates(features, others) if len(wanted) <= DENSE else (features, others)
+    judged = {c: out_of_fold(train, wanted, fold, c, classes) for c in STRENGTHS}
     losses = {c: _losses(found, wanted) for c, found in judged.items()}
     strength = _chosen(losses)
-    return FittedTfidf(strength, judged[strength], _judge(train, wanted, test, strength, classes))
+    return FittedTfidf(strength, judged[strength], judge(train, wanted, test, strength, classes))
 
 
 def tfidf_features(known: Sequence[str], texts: Sequence[str]) -> Any:
@@ -80,7 +80,7 @@ def vectoriser(texts: int) -> Any:
     return FeatureUnion([("words", words), ("characters", characters)])
 
 
-def _coordinates(train: Any, test: Any) -> tuple[Floats, Floats]:
+def coordinates(train: Any, test: Any) -> tuple[Floats, Floats]:
     """Return the coordinates of both in the span of the training texts: (N, K) and (M, K), K ≤ N.
 
     The weights of logistic regression lie in that span, so that a fit on any of the training texts is the same there.
@@ -98,18 +98,18 @@ def _copies(features: Any) -> npt.NDArray[np.int64]:
     return np.array([known.setdefault(row.indices.tobytes() + row.data.tobytes(), len(known)) for row in rows])
 
 
-def _out_of_fold(
+def out_of_fold(
     features: Any, labels: npt.NDArray[Any], fold: npt.NDArray[np.int64], strength: float, classes: int
 ) -> Floats:
     """Judge the texts of each fold by a fit on the others; NaN for texts of no fold."""
     out = np.full((len(labels), classes), np.nan)
     for number in range(int(fold.max()) + 1):
         held = fold == number
-        out[held] = _judge(features[~held], labels[~held], features[held], strength, classes)
+        out[held] = judge(features[~held], labels[~held], features[held], strength, classes)
     return out
 
 
-def _judge(train: Any, labels: npt.NDArray[Any], others: Any, strength: float, classes: int) -> Floats:
+def judge(train: Any, labels: npt.NDArray[Any], others: Any, strength: float, classes: int) -> Floats:
     """Fit on some texts and return the probabilities of others; a class without a text has none."""
     from sklearn.linear_model import LogisticRegression
 

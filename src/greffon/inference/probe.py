@@ -53,7 +53,7 @@ class Probe:
     epsilon: float = EPSILON
     link: Link = "softmax"
 
-    def outputs(self, vectors: npt.ArrayLike) -> Floats:
+    def probabilities(self, vectors: npt.ArrayLike) -> Floats:
         """Return the probability of each class or label for each vector: (N, W) → (N, C)."""
         logits: Floats = normalised(vectors, self.center, self.epsilon) @ self.weight.T + self.bias
         if self.link == "sigmoid":
@@ -61,11 +61,6 @@ class Probe:
         raised = np.exp(logits - logits.max(axis=1, keepdims=True))
         shares: Floats = raised / raised.sum(axis=1, keepdims=True)
         return shares
-
-    def probabilities(self, vectors: npt.ArrayLike) -> Floats:
-        """Return the probability of each class for each vector: (N, W) → (N, C)."""
-        assert self.link == "softmax", "a probe of classes"
-        return self.outputs(vectors)
 
 
 def normalised(vectors: npt.ArrayLike, center: npt.ArrayLike, epsilon: float = EPSILON) -> Floats:
@@ -184,7 +179,7 @@ def fit_probe(
         return form.fit(given, wanted, tried[0])
     if valid is not None:
         held, truth = np.asarray(valid[0], dtype=np.float64), np.asarray(valid[1])
-        said = [form.fit(given, wanted, c).outputs(held) for c in tried]
+        said = [form.fit(given, wanted, c).probabilities(held) for c in tried]
     else:
         judged = _judged(given, form.strata(wanted), seed)
         said = [_out_of_fold(given, wanted, judged, form, c) for c in tried]
@@ -234,7 +229,7 @@ def _out_of_fold(
     out = np.full((len(labels), form.among(labels)), np.nan)
     for number in range(int(fold.max()) + 1):
         held = fold == number
-        out[held] = form.fit(vectors[~held], labels[~held], strength).outputs(vectors[held])
+        out[held] = form.fit(vectors[~held], labels[~held], strength).probabilities(vectors[held])
     return out
 
 

@@ -1,13 +1,17 @@
 """TF-IDF on the labels of a session: what the body has to be better than."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from greffon.comparison.tfidf import STRENGTH, vectoriser
+from greffon.comparison.task_baselines import Matrix, features_of
+from greffon.comparison.tfidf import DENSE, STRENGTH, coordinates, judge, out_of_fold
 from greffon.core.rng import generator
+from greffon.data.corpora import Labelled
+from greffon.data.splits import folds
+from greffon.labelling.answers import Floats, OneClass
+from greffon.labelling.fit import few_labels
 from greffon.labelling.heap import Heap
 
 _SAMPLE = 2000
@@ -20,18 +24,30 @@ class Baseline:
     What words there are, and how frequent they are, is known without labels, as the vectors of the body are.
     """
 
-    def __init__(self, heap: Heap) -> None:
-        self.heap = heap
+    def __init__(self, heap: Heap, answers: OneClass) -> None:
+        self.heap, self.answers = heap, answers
 
     @cached_property
-    def _features(self) -> Any:
+    def _features(self) -> Callable[[Sequence[Labelled]], Matrix]:
         drawn = np.sort(generator(self.heap.seed, "words").permutation(len(self.heap))[:_SAMPLE])
-        return vectoriser(len(drawn)).fit([self.heap.texts[text] for text in drawn])
+        return features_of([self.heap.example(text) for text in drawn])
 
-    def predictions(self, texts: Sequence[int], labels: Sequence[str], judged: Sequence[int]) -> list[str]:
-        """Fit labelled texts, given by their indices, and label others; two classes at least."""
-        from sklearn.linear_model import LogisticRegression
+    def predictions(self, labelled: Mapping[int, str], judged: Sequence[int]) -> list[str]:
+        """Fit labelled texts, and label others; two labels at least."""
+        train, others = (
+            self._features([self.heap.example(text) for text in some]) for some in (list(labelled), judged)
+        )
+        if len(labelled) <= DENSE:
+            train, others = coordinates(train, others)
+        questions = self.answers.questions(list(labelled.values()))
+        copies = self.heap.groups[np.array(list(labelled))]
 
-        train, others = (self._features.transform([self.heap.texts[text] for text in some]) for some in (texts, judged))
-        model = LogisticRegression(C=STRENGTH, max_iter=1000).fit(train, list(labels))
-        return [str(label) for label in model.predict(others)]
+        def held_out() -> Floats:
+            fold = [folds(numbers, copies) for numbers, _ in questions]
+            pairs = zip(questions, fold, strict=True)
+            return self.answers.joined([out_of_fold(train, own, fold, STRENGTH, count) for (own, count), fold in pairs])
+
+        with few_labels():
+            found = [judge(train, numbers, others, STRENGTH, count) for numbers, count in questions]
+            thresholds = self.answers.thresholds(list(labelled.values()), held_out)
+        return self.answers.given(self.answers.joined(found), thresholds)

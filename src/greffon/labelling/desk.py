@@ -11,8 +11,9 @@ import numpy as np
 from greffon.core.errors import UserError
 from greffon.core.json_results import JsonResult
 from greffon.core.rng import generator
+from greffon.labelling.answers import OneClass
 from greffon.labelling.fit import Fit, fit
-from greffon.labelling.heap import Heap
+from greffon.labelling.heap import Heap, Text, whole
 from greffon.labelling.log import Mark, Source
 from greffon.labelling.marks import Marks
 from greffon.labelling.strategy import Choosing, pick
@@ -26,16 +27,16 @@ class Question(JsonResult):
     """A text to judge."""
 
     index: int
-    text: str
+    text: Text
     source: Source
 
 
 class Desk:
     """Texts, marks, and the latest fit."""
 
-    def __init__(self, heap: Heap, labels: Sequence[str], choosing: Choosing) -> None:
+    def __init__(self, heap: Heap, answers: OneClass, choosing: Choosing) -> None:
         self.heap = heap
-        self.labels = list(labels)
+        self.answers = answers
         self.choosing = choosing
         self.marks = Marks()
         self.fit: Fit | None = None
@@ -77,8 +78,12 @@ class Desk:
                 return f"there is no mark {mark.text} to take back"
         elif not 0 <= mark.text < len(self.heap):
             return f"there is no text {mark.text}"
-        elif mark.kind == "label" and mark.label not in self.labels:
-            return f"unknown label {mark.label!r}"
+        elif mark.kind == "label":
+            try:
+                if self.answers.spelled(mark.label) != mark.label:
+                    return f"the labels {mark.label!r} are not in order"
+            except UserError as problem:
+                return f"{problem}"
         return ""
 
     def _group(self, text: int) -> list[int]:
@@ -155,7 +160,7 @@ class Desk:
         source = self.choosing.source(self.heap.seed, number)
         if not free.any() or (source == "aside" and aside is not None):
             return None if aside is None else Question(aside, self.heap.texts[aside], "aside")
-        ready = self.fit is not None and self.fit.labels >= self.choosing.cold_start(len(self.labels))
+        ready = self.fit is not None and self.fit.labels >= self.choosing.cold_start(len(self.answers.labels))
         if source in ("aside", "uncertain") and not ready:
             source = "diverse" if self.choosing.strategy != "random" else "random"
         elif source == "aside":
@@ -191,11 +196,12 @@ class Desk:
         return {text: labels[text] for text in map(int, self.aside_order[: reached + 1]) if text in labels}
 
     def refit(self) -> Fit | None:
-        """Fit a probe to the labels so far; None while they have one class only."""
-        return fit(self.heap, self.training(), self.labels)
+        """Fit a probe to the labels so far; None while all are the same."""
+        return fit(self.heap, self.training(), self.answers)
 
-    def number(self, text: str) -> int:
+    def number(self, text: Text) -> int:
         """Return the index of a text of the heap."""
+        text = text if isinstance(text, str) else (text[0], text[1])
         if text not in self.heap.index:
-            raise UserError(f"the text {text[:60]!r} is not among the texts of this session; label one that is")
+            raise UserError(f"the text {whole(text)[:60]!r} is not among the texts of this session; label one that is")
         return self.heap.index[text]

@@ -1,4 +1,4 @@
-"""The figure of a study: accuracy against the number of labels, chosen and random."""
+"""The figure of a study: the score against the number of labels, chosen and random."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def study_figure(results: "LabelStudy", dark: bool = False, width: float = 8.0) -> "Figure":
-    """Draw mean accuracy with 95 % intervals over the seeds, for chosen and random labels."""
+    """Draw the mean score with 95 % intervals over the seeds, for chosen and random labels."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
@@ -19,8 +19,8 @@ def study_figure(results: "LabelStudy", dark: bool = False, width: float = 8.0) 
     axes.set_xscale("log")
     names, heights = [], []
     for place, ((name, points), style) in enumerate(zip(results.arms.items(), (LINES[0], LINES[4]), strict=True)):
-        y = [100 * point.accuracy.mean for point in points]
-        low, high = ([100 * point.accuracy.interval[side] for point in points] for side in (0, 1))
+        y = [100 * point.score.mean for point in points]
+        low, high = ([100 * point.score.interval[side] for point in points] for side in (0, 1))
         x = [point.labels * 1.012 ** (1 - 2 * place) for point in points]  # bars side by side
         axes.plot(x, y, **style.line(dark), marker=style.marker, markersize=5)
         axes.vlines(x, low, high, color=style.line(dark)["color"], alpha=0.55, linewidth=1.4)
@@ -34,7 +34,10 @@ def study_figure(results: "LabelStudy", dark: bool = False, width: float = 8.0) 
     axes.xaxis.set_major_formatter(FixedFormatter([f"{size:,}" for size in sizes]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("labels (log scale)")
-    axes.set_ylabel("accuracy (%)")
-    note = f"Bars: 95 % intervals over {results.seeds} seeds. Numbers: accuracy with the most labels"
-    finish(figure, axes, "Accuracy by number of labels, chosen and random", note, names, key=[])
+    measure = results.metric.replace("_f1", " F1")
+    axes.set_ylabel(f"{measure} (%)")
+    note = f"Bars: 95 % intervals over {results.seeds} seeds. Numbers: {measure} with the most labels"
+    finish(
+        figure, axes, f"{measure[0].upper()}{measure[1:]} by number of labels, chosen and random", note, names, key=[]
+    )
     return figure

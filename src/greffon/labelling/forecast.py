@@ -18,16 +18,17 @@ _STEPS = 60
 
 @dataclass(frozen=True)
 class Forecast(JsonResult):
-    """Expected accuracy with more labels: error = floor + scale · labels^-exponent."""
+    """Expected score with more labels: error = floor + scale · labels^-exponent."""
 
     labels: tuple[int, ...]
     """Numbers of training labels, from those that there are on."""
-    accuracy: tuple[float, ...]
+    value: tuple[float, ...]
+    """Expected accuracy, or F1 of several labels, at each of them."""
     low: tuple[float, ...]
     """Lower end of the 95 % band at each number of labels."""
     high: tuple[float, ...]
     aim: float | None = None
-    """Accuracy that was asked for."""
+    """Score that was asked for."""
     more: int | None = None
     """Labels still needed for the aim; None: more than twenty times those there are, or the aim is out of reach."""
     more_low: int | None = None
@@ -36,22 +37,28 @@ class Forecast(JsonResult):
     """The same by the lower end of the band: at most so many."""
 
 
-def forecast(sizes: Sequence[int], wrong: np.ndarray, aim: float | None = None, seed: int = 0) -> Forecast | None:
-    """Fit a power law to the errors of probes of several sizes on the same texts, (S, M); None for too little data.
+def forecast(
+    sizes: Sequence[int], missed: np.ndarray, under: np.ndarray, aim: float | None = None, seed: int = 0
+) -> Forecast | None:
+    """Fit a power law to the errors of probes of several sizes on the same texts; None for too little data.
+
+    The error of a size is the sum of what it missed, divided by that of what there was, (S, M) both: for classes the
+    wrong texts of all texts.
 
     The band comes from drawing the M texts anew (bootstrap): every size is judged by the same texts.
     """
-    judges = wrong.shape[1]
+    judges = missed.shape[1]
     if judges < LEAST_JUDGES or len(sizes) < LEAST_SIZES:
         return None
     x, now = np.asarray(sizes, dtype=float), max(sizes)
-    draws = generator(seed, "forecast").multinomial(judges, np.full(judges, 1 / judges), size=_RESAMPLES) / judges
+    draws = generator(seed, "forecast").multinomial(judges, np.full(judges, 1 / judges), size=_RESAMPLES)
     # Half an error more on each side: without it, texts without an error would leave no doubt at all.
-    errors = (np.vstack([np.full(judges, 1 / judges), draws]) @ wrong.T * judges + 0.5) / (judges + 1)  # (R, S)
+    often = np.vstack([np.ones(judges), draws])
+    errors = (often @ missed.T + 0.5) / (often @ under.T + 1)  # (R, S)
     ahead = np.unique(np.round(np.geomspace(now, FURTHEST * now, _STEPS)).astype(int))
-    accuracy = 1 - _extrapolated(x, errors, ahead.astype(float))  # (R, T)
-    low, high = np.percentile(accuracy[1:], [2.5, 97.5], axis=0)
-    expected = np.clip(accuracy[0], low, high)
+    value = 1 - _extrapolated(x, errors, ahead.astype(float))  # (R, T)
+    low, high = np.percentile(value[1:], [2.5, 97.5], axis=0)
+    expected = np.clip(value[0], low, high)
     reached = {"more": expected, "more_low": high, "more_high": low}
     needs = {} if aim is None else {name: _needed(ahead, curve, aim) for name, curve in reached.items()}
     return Forecast(

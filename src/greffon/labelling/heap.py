@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from greffon.core.rng import generator
-from greffon.data.corpora import normal
+from greffon.data.corpora import Labelled, normal
 from greffon.labelling.clusters import Clusters, centre_of, unit
 
+Text = str | tuple[str, str]
+"""A text to label, or a pair of texts."""
 _SAMPLE = 20_000
 _MARKS = re.compile(r"[\W_]+")
 
@@ -25,13 +27,28 @@ def same_key(text: str) -> str:
     return _MARKS.sub("", plain) or plain
 
 
+def whole(text: Text) -> str:
+    """Return all that is read of a text or a pair."""
+    return "\n".join(parts_of(text))
+
+
+def parts_of(text: Text) -> tuple[str, ...]:
+    """Return a text alone, or both texts of a pair."""
+    return (text,) if isinstance(text, str) else text
+
+
+def _key(text: Text) -> str:
+    keys = [same_key(part) for part in parts_of(text)]
+    return "\n".join(keys) if any(keys) else ""
+
+
 @dataclass(frozen=True)
 class Heap:
     """The texts to choose from."""
 
-    texts: Sequence[str]
+    texts: Sequence[Text]
     vectors: np.ndarray
-    """Frozen vector of each text, (N, hidden size); may be memory-mapped."""
+    """Frozen vector of each text or pair, (N, W); may be memory-mapped."""
     clusters: Sequence[Clusters]
     """Partitions, from coarse to fine."""
     seed: int = 0
@@ -56,13 +73,18 @@ class Heap:
     def groups(self) -> np.ndarray:
         """Index of the first text that says the same, for each text; -1 for a blank one."""
         first: dict[str, int] = {}
-        keys = (same_key(text) for text in self.texts)
+        keys = (_key(text) for text in self.texts)
         return np.array([first.setdefault(key, index) if key else -1 for index, key in enumerate(keys)], np.int64)
 
     @cached_property
-    def index(self) -> dict[str, int]:
+    def index(self) -> dict[Text, int]:
         """Index of each text; of equal ones, the first."""
         return {text: index for index, text in reversed(list(enumerate(self.texts)))}
+
+    def example(self, text: int) -> Labelled:
+        """Return a text or a pair as files have it, without a label."""
+        first, second = (*parts_of(self.texts[text]), None)[:2]
+        return Labelled(first or "", "", text, second)
 
     def aside(self, share: float) -> np.ndarray:
         """Return the texts that are kept aside, in the random order in which they are asked: one in 1 / share.

@@ -1,15 +1,21 @@
 """Begin a labelling session, or go on with one: `greffon.label`."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
+from greffon.core.config import override
+from greffon.core.console import say
 from greffon.core.errors import UserError, setting
 from greffon.core.files import sha256
 from greffon.core.locks import own_directory
+from greffon.core.recipe import Data
 from greffon.data.corpora import find_files
+from greffon.data.tasks import guess_task
+from greffon.data.tasks.multilabel import SEPARATOR
+from greffon.labelling.answers import LabelTask
 from greffon.labelling.session import Session
 from greffon.labelling.storage import SETTINGS, Settings, begin, go_on
 from greffon.labelling.strategy import Choosing, Strategy
@@ -25,12 +31,14 @@ def label(
     out: str | Path,
     body: str | Path | Run | None = None,
     labels: str | Sequence[str] = (),
+    task: LabelTask | None = None,
     strategy: Strategy | None = None,
     random_share: float | None = None,
     aside_share: float | None = None,
     aim: float | None = None,
     author: str = "",
     text_column: str | None = None,
+    pair_columns: Sequence[str] | None = None,
     seed: int | None = None,
     quiet: bool = False,
 ) -> Session:
@@ -39,6 +47,8 @@ def label(
     `body` is a run whose vectors choose the texts and make the predictions. One text in ten (`aside_share`) is kept
     aside as a test set and never trained on:
     `with greffon.label("heap.txt", body="runs/body", labels="good,bad", out="session") as session: …`
+    With the task `multilabel` a text has any number of the labels, or none; `pairs` (guessed from the columns `text_a`
+    and `text_b`) asks for one label of two texts.
 
     A session that goes on keeps the settings that are not given. A new `strategy`, `random_share` or `aim` holds for
     what follows, and labels can be added; what would make another session of it is refused.
@@ -52,19 +62,30 @@ def label(
         earlier.close()  # opened twice in one process, as by running a cell of a notebook again
     sources = [texts] if isinstance(texts, str | Path) else list(texts)
     choosing = _given(strategy=strategy, random_share=random_share, aside_share=aside_share)
-    asked = _given(text_column=text_column, seed=seed, aim=aim)
+    asked = _given(task=task, text_column=text_column, seed=seed, aim=aim)
     there = (path / SETTINGS).is_file()
     if not there:
         _check_complete(sources, body, names)
+    if pair_columns is not None:
+        asked["pair_columns"] = tuple(pair_columns)
     if sources:
         asked["sources"] = tuple(str(file.resolve()) for file in find_files(sources))
+        if not there and task is None:
+            asked["task"] = _guessed(Path(asked["sources"][0]), asked, quiet)
     if body is not None:
         asked |= _body(Run.open(body))
     new = None if there else Settings(**asked, labels=names, choosing=Choosing(**choosing))
+    if new is not None:
+        checked_task(new.task, names)
+        if pair_columns is not None and new.task != "pairs":
+            raise UserError(
+                f"{setting('pair_columns')} is for pairs of texts, and this is for {new.task}; leave it out"
+            )
     held = ExitStack()
     try:
         held.enter_context(own_directory(path, SETTINGS))
         settings = new or go_on(path, asked, choosing, names)
+        checked_task(settings.task, settings.labels)
         session = Session(begin(path, settings, quiet), held, author)
     except BaseException:
         held.close()
@@ -94,6 +115,26 @@ def label_names(labels: str | Sequence[str]) -> tuple[str, ...]:
     if len(names) == 1:
         raise UserError(f"there is one label, {names[0]!r}; give two or more, such as good,bad")
     return tuple(names)
+
+
+def _guessed(file: Path, asked: Mapping[str, Any], quiet: bool) -> LabelTask:
+    """Return the task that a file of texts is written for, and say by what it was recognized."""
+    task, sign = guess_task(file, override(Data(), asked))
+    if task not in ("multilabel", "pairs"):
+        return "classes"
+    if not quiet:
+        say(f"task: {task}, by {sign}; {setting('task')} names another one")
+    return checked_task(task)
+
+
+def checked_task(task: str, labels: Sequence[str] = ()) -> LabelTask:
+    """Return a task; refuse one that is not labelled here, and labels that its files cannot hold."""
+    known = next((name for name in get_args(LabelTask) if name == task), None)
+    if known is None:
+        raise UserError(f"{task} is no task to label; choose a {setting('task')} of {', '.join(get_args(LabelTask))}")
+    if task == "multilabel" and (odd := [name for name in labels if SEPARATOR in name]):
+        raise UserError(f"the label {odd[0]!r} holds a {SEPARATOR!r}, which stands between labels; rename it")
+    return cast(LabelTask, known)
 
 
 def _check_complete(sources: Sequence[str | Path], body: str | Path | Run | None, labels: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 """What a log of marks amounts to: the label of each text now, who judged it twice, and what can be taken back."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from greffon.core.json_results import JsonResult
@@ -17,7 +17,7 @@ class Agreement(JsonResult):
     agreed: int
     """Number of them with the same label both times."""
     kappa: float | None
-    """Cohen's kappa; None where chance alone would always agree."""
+    """Cohen's kappa, of several labels over all yes and no together; None where chance alone would always agree."""
 
 
 @dataclass
@@ -97,11 +97,12 @@ class Marks:
                     pairs.setdefault(text, (before.label, again.label))
         return pairs
 
-    def agreement(self) -> Agreement:
-        """Compare first and second judgements."""
+    def agreement(self, decisions: Callable[[str], list[str]]) -> Agreement:
+        """Compare first and second judgements; a label may consist of several decisions."""
         pairs = list(self.judged_twice().values())
         agreed = sum(first == second for first, second in pairs)
-        return Agreement(len(pairs), agreed, cohen_kappa(pairs))
+        decided = [two for first, second in pairs for two in zip(decisions(first), decisions(second), strict=True)]
+        return Agreement(len(pairs), agreed, cohen_kappa(decided))
 
 
 def cohen_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:

@@ -1,16 +1,17 @@
 """Where the labelling stands: accuracy on the texts kept aside, the curve so far, and what more labels would bring."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from greffon.core.json_results import JsonResult
-from greffon.inference.metrics import Interval, wilson_interval
-from greffon.inference.probe import Probe
+from greffon.inference.metrics import Interval
+from greffon.inference.tasks.base import ratio
+from greffon.labelling.answers import Floats, OneClass
 from greffon.labelling.baseline import Baseline
-from greffon.labelling.fit import probe_of
+from greffon.labelling.fit import Judge, judge_of
 from greffon.labelling.forecast import Forecast, forecast
 from greffon.labelling.heap import Heap
 from greffon.labelling.marks import Agreement
@@ -22,12 +23,15 @@ SMALLEST = 10
 
 @dataclass(frozen=True)
 class Score(JsonResult):
-    """Accuracy on the texts kept aside, with its 95 % Wilson interval."""
+    """The measure on the texts kept aside, with its 95 % interval: Wilson's of an accuracy, bootstrap of an F1."""
 
     labels: int
     """Number of labels that were trained on."""
-    accuracy: float
+    value: float
+    """The accuracy, or the micro F1 of several labels."""
     interval: Interval
+    n: int
+    """Number of texts kept aside that judged."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,14 @@ class Progress(JsonResult):
     flagged: int = 0
     by_label: Mapping[str, int] = field(default_factory=dict)
     """Number of texts with each label, those kept aside included."""
+    metric: str = "accuracy"
+    """What is measured: `accuracy`, or `micro_f1` of several labels."""
     score: Score | None = None
-    """Accuracy of the probe; None before there are labels of two classes, and some kept aside."""
+    """Score of the probe; None before there are two different labels, and some kept aside."""
     tfidf: Score | None = None
-    """Accuracy of TF-IDF with logistic regression on the same labels."""
+    """Score of TF-IDF with logistic regression on the same labels."""
     curve: tuple[Score, ...] = ()
-    """Accuracy with the first 10, 14, 20, 28, … labels, on all texts kept aside so far."""
+    """Score with the first 10, 14, 20, 28, … labels, on all texts kept aside so far."""
     forecast: Forecast | None = None
     """What more labels would bring; None before 10 labels are kept aside and the curve has three points."""
     agreement: Agreement = field(default_factory=lambda: Agreement(0, 0, None))
@@ -81,20 +87,21 @@ class Snapshot:
 class Assessor:
     """Makes a `Progress` of a snapshot, and keeps the probes of the curve's earlier points."""
 
-    def __init__(self, heap: Heap, labels: Sequence[str], aim: float | None) -> None:
-        self.heap, self.labels, self.aim = heap, labels, aim
-        self._baseline = Baseline(heap)
-        self._probes: dict[tuple[tuple[int, str], ...], Probe | None] = {}
+    def __init__(self, heap: Heap, answers: OneClass, aim: float | None) -> None:
+        self.heap, self.answers, self.aim = heap, answers, aim
+        self._baseline = Baseline(heap, answers)
+        self._judges: dict[tuple[tuple[int, str], ...], Judge | None] = {}
 
     def counts(self, now: Snapshot) -> Progress:
         """Return what needs no model."""
-        by_label = Counter(now.everything.values())
+        by_label = Counter(name for label in now.everything.values() for name in self.answers.names(label))
         return Progress(
             labels=len(now.training),
             aside=len(now.aside),
             skipped=now.skipped,
             flagged=now.flagged,
-            by_label={label: by_label[label] for label in self.labels},
+            by_label={label: by_label[label] for label in self.answers.labels},
+            metric=self.answers.metric,
             agreement=now.agreement,
             conflicts=conflicts(self.heap, now.everything),
         )
@@ -104,38 +111,41 @@ class Assessor:
         counted = self.counts(now)
         if len(set(now.training.values())) < 2:
             return counted
-        counted = replace(counted, doubts=doubts(self.heap, now.training, self.labels))
-        if not now.aside:
-            return counted
-        sizes, wrong = self._wrong(now)
+        counted = replace(counted, doubts=doubts(self.heap, now.training, self.answers))
+        gold = list(now.aside.values())
+        if not any(self.answers.names(label) for label in gold):
+            return counted  # an F1 needs a label that could be found
+        sizes, given = self._given(now)
         if not sizes:
             return counted  # equal vectors with different labels: nothing tells them apart yet
-        scores = [_score(size, row) for size, row in zip(sizes, wrong, strict=True)]
-        guesses = self._baseline.predictions(list(now.training), list(now.training.values()), list(now.aside))
-        missed = np.array([guess != label for guess, label in zip(guesses, now.aside.values(), strict=True)])
+        over, under = (np.array(part) for part in zip(*(self.answers.parts(gold, one) for one in given), strict=True))
+        words = self.answers.parts(gold, self._baseline.predictions(now.training, list(now.aside)))
+        curve = tuple(self._score(*point) for point in zip(sizes, over, under, strict=True))
         return replace(
             counted,
-            score=scores[-1],
-            tfidf=_score(len(now.training), missed),
-            curve=tuple(scores),
-            forecast=forecast(sizes, wrong, self.aim),
+            score=curve[-1],
+            tfidf=self._score(len(now.training), *words),
+            curve=curve,
+            forecast=forecast(sizes, under - over, under, self.aim),
         )
 
-    def _wrong(self, now: Snapshot) -> tuple[list[int], np.ndarray]:
-        """Return the sizes of the curve, and which texts kept aside a probe of each size gets wrong, (S, M)."""
+    def _given(self, now: Snapshot) -> tuple[list[int], list[list[str]]]:
+        """Return the sizes of the curve, and what a probe of each size says of the texts kept aside."""
         labelled = list(now.training.items())
-        judges = self.heap.vectors[np.array(list(now.aside), np.int64)]
-        truth = np.array([self.labels.index(label) for label in now.aside.values()])
+        judged = self.heap.vectors[np.array(list(now.aside), np.int64)]
         sizes, rows, kept = [], [], {}
         for size in curve_sizes(len(labelled)):
             first = tuple(labelled[:size])
-            probe = self._probes[first] if first in self._probes else probe_of(self.heap, dict(first), self.labels)
-            kept[first] = probe
-            if probe is not None:
+            judge = self._judges[first] if first in self._judges else judge_of(self.heap, dict(first), self.answers)
+            kept[first] = judge
+            if judge is not None:
                 sizes.append(size)
-                rows.append(probe.probabilities(judges).argmax(axis=1) != truth)
-        self._probes = kept
-        return sizes, np.array(rows)
+                rows.append(judge.given(judged))
+        self._judges = kept
+        return sizes, rows
+
+    def _score(self, labels: int, over: Floats, under: Floats) -> Score:
+        return Score(labels, ratio(over.sum(), under.sum()), self.answers.interval(over, under), len(over))
 
 
 def curve_sizes(labels: int) -> list[int]:
@@ -146,8 +156,3 @@ def curve_sizes(labels: int) -> list[int]:
     """
     sizes = [round(SMALLEST * 2 ** (step / 2)) for step in range(40)]
     return [*(size for size in sizes if size < labels), labels]
-
-
-def _score(labels: int, wrong: np.ndarray) -> Score:
-    right = int((~wrong).sum())
-    return Score(labels, right / len(wrong), wilson_interval(right, len(wrong)))

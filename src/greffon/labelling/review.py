@@ -1,17 +1,17 @@
 """Labels to look at again: those that the model doubts, and equal texts with different labels."""
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from greffon.core.json_results import JsonResult
-from greffon.inference.probe import ProbeForm, out_of_fold
-from greffon.labelling.heap import Heap
+from greffon.labelling.answers import OneClass
+from greffon.labelling.fit import held_out
+from greffon.labelling.heap import Heap, Text
 
 DOUBTFUL = 0.5
-"""Factor: a label is doubted if it is less than so many times as probable as the most probable one."""
+"""Factor: a label is doubted if it is less than so many times as probable as another one."""
 MOST = 50
 
 
@@ -20,12 +20,12 @@ class Doubt(JsonResult):
     """A label that a model trained on the other labels finds improbable."""
 
     index: int
-    text: str
+    text: Text
     label: str
     probability: float
-    """Probability of the label."""
+    """Probability of the label; of several, of the one that is doubted being there, or missing."""
     suggested: str
-    """The most probable label."""
+    """The most probable label; of several, with or without the one that is doubted."""
 
 
 @dataclass(frozen=True)
@@ -34,28 +34,18 @@ class Conflict(JsonResult):
 
     first: int
     second: int
-    text: str
+    text: Text
     first_label: str
     second_label: str
 
 
-def doubts(heap: Heap, labelled: Mapping[int, str], labels: Sequence[str]) -> tuple[Doubt, ...]:
+def doubts(heap: Heap, labelled: Mapping[int, str], answers: OneClass) -> tuple[Doubt, ...]:
     """Judge each label by a probe that has not seen it; return the most doubtful first."""
-    texts = np.array(list(labelled), np.int64)
-    given = np.array([labels.index(label) for label in labelled.values()])
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels of many classes
-        found = out_of_fold(heap.vectors[texts], given.tolist(), ProbeForm(len(labels), heap.centre))
-    own, best = found[np.arange(len(given)), given], found.max(axis=1)
-    order = [int(place) for place in np.argsort(own / best) if own[place] < DOUBTFUL * best[place]]  # not for NaN
+    texts, labels = list(labelled), list(labelled.values())
+    ratio, own, suggested = answers.doubted(labels, held_out(heap, labelled, answers))
+    order = [int(place) for place in np.argsort(ratio) if ratio[place] < DOUBTFUL]  # not for NaN
     return tuple(
-        Doubt(
-            int(texts[place]),
-            heap.texts[texts[place]],
-            labels[given[place]],
-            float(own[place]),
-            labels[int(found[place].argmax())],
-        )
+        Doubt(texts[place], heap.texts[texts[place]], labels[place], float(own[place]), suggested[place])
         for place in order[:MOST]
     )
 

@@ -14,13 +14,16 @@ OUT/
 import datetime
 import threading
 import weakref
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from greffon.core.errors import UserError, did_you_mean
+from greffon.core.errors import UserError
 from greffon.core.files import COPY
+from greffon.labelling.answers import answers_of
 from greffon.labelling.desk import Desk, Question
+from greffon.labelling.heap import Text
 from greffon.labelling.log import Kind, Log, Mark, Source
 from greffon.labelling.progress import Progress
 from greffon.labelling.storage import LOG, Stored
@@ -39,7 +42,8 @@ class Session:
         self.settings = stored.settings
         self._held = held
         self._change = threading.RLock()
-        self.desk = Desk(stored.heap, stored.settings.labels, stored.settings.choosing)
+        answers = answers_of(stored.settings.task, stored.settings.labels)
+        self.desk = Desk(stored.heap, answers, stored.settings.choosing)
         self._log = Log(stored.path / LOG)
         try:
             self._replay()
@@ -62,8 +66,8 @@ class Session:
 
     # -- the two verbs ----------------------------------------------------------------------------
 
-    def next_texts(self, n: int = 1) -> list[str]:
-        """Return the next n texts to label, the same ones until they are labelled; fewer if no more are left."""
+    def next_texts(self, n: int = 1) -> list[Text]:
+        """Return the next n texts or pairs to label, the same until they are labelled; fewer if no more are left."""
         if n < 1:
             raise UserError(f"n is {n}; ask for 1 text or more")
         with self._open():
@@ -73,20 +77,23 @@ class Session:
                 found = [left.text]
         return found
 
-    def add(self, text: str, label: str, *, author: str | None = None) -> None:
-        """Write the label of a text of the session; a second label of a text replaces the first."""
+    def add(self, text: Text, label: str | Sequence[str], *, author: str | None = None) -> None:
+        """Write the label of a text of the session; a second label of a text replaces the first.
+
+        With several labels a text they are a list, which may be empty, or written `food|price`.
+        """
         with self._open():
             index = self.desk.number(text)
             asked = self.desk.asked(index)
             self.mark("label", index, label=label, source=asked, author=author)
 
-    def skip(self, text: str) -> None:
+    def skip(self, text: Text) -> None:
         """Do not ask for this text again."""
         with self._open():
             index = self.desk.number(text)
             self.mark("skip", index, source=self.desk.asked(index))
 
-    def flag(self, text: str) -> None:
+    def flag(self, text: Text) -> None:
         """Put a text aside as odd: it gets no label."""
         with self._open():
             index = self.desk.number(text)
@@ -114,7 +121,7 @@ class Session:
         kind: Kind,
         text: int,
         *,
-        label: str = "",
+        label: str | Sequence[str] = "",
         source: Source = "chosen",
         author: str | None = None,
         client: str = "",
@@ -127,10 +134,9 @@ class Session:
                 return self.desk.marks.keys[key]
             if not 0 <= text < len(self.desk.heap):
                 raise UserError(f"there is no text {text}; choose 0 to {len(self.desk.heap) - 1}")
-            if kind == "label" and label not in self.desk.labels:
-                raise UserError(f"unknown label {label!r}{did_you_mean(label, self.desk.labels)}")
+            spelled = self.desk.answers.spelled(label) if kind == "label" else ""
             _check_names(author=author, client=client, key=key)
-            return self._write(Mark(kind, text, label if kind == "label" else "", source, author, _now(), client, key))
+            return self._write(Mark(kind, text, spelled, source, author, _now(), client, key))
 
     def _write(self, mark: Mark) -> int:
         number = self._log.append(mark)
@@ -147,8 +153,8 @@ class Session:
         with self._open():
             return self._worker.progress
 
-    def labels(self) -> dict[str, str]:
-        """Return the label of each text that has one."""
+    def labels(self) -> dict[Text, str]:
+        """Return the label of each text that has one; several labels as in labels.csv, `food|price`."""
         with self._open():
             return {self.desk.heap.texts[text]: label for text, label in self.desk.marks.labels().items()}
 

@@ -14,10 +14,13 @@ from greffon.core.config import from_dict
 from greffon.core.console import say
 from greffon.core.errors import UserError, setting
 from greffon.core.files import COPY, read_json, sha256, sweep, sync_directory, write_atomically, write_json
-from greffon.data.corpora import documents
+from greffon.core.recipe import Data
+from greffon.data.corpora import documents, find_files
+from greffon.data.tasks.pairs import Pairs
 from greffon.inference.embed import embed
-from greffon.labelling.clusters import Clusters, cluster
-from greffon.labelling.heap import Heap
+from greffon.labelling.answers import LabelTask
+from greffon.labelling.clusters import Clusters, cluster, unit
+from greffon.labelling.heap import Heap, Text, whole
 from greffon.labelling.strategy import Choosing
 from greffon.runs.run import Run
 
@@ -39,10 +42,14 @@ class Settings:
     """SHA-256 of its weights."""
     labels: tuple[str, ...]
     choosing: Choosing
+    task: LabelTask = "classes"
+    """One class for each text, several labels, or one class for each pair of texts."""
     text_column: str = "text"
+    pair_columns: tuple[str, ...] = Data.pair_columns
+    """Columns of the two texts of a pair."""
     seed: int = 0
     aim: float | None = None
-    """Accuracy to reach."""
+    """Accuracy, or F1, to reach."""
     format: int = 1
 
 
@@ -81,31 +88,47 @@ def begin(path: Path, settings: Settings, quiet: bool = False) -> Stored:
     return Stored(path, settings, Heap(texts, vectors, _clusters(path / CLUSTERS), settings.seed))
 
 
-def _read(settings: Settings) -> list[str]:
+def _read(settings: Settings) -> list[Text]:
     """Read the texts of the files; a NUL, which no table can hold, becomes the sign for an unknown character."""
-    texts = [
-        text.replace("\0", "\N{REPLACEMENT CHARACTER}") for text in documents(settings.sources, settings.text_column)
-    ]
+    data = Data(task=settings.task, text_column=settings.text_column, pair_columns=settings.pair_columns)
+    texts = [_clean(text) for text in read_texts(settings.sources, data)]
     if len(texts) < _LEAST_TEXTS:
         raise UserError(f"there are {len(texts)} texts; labelling needs {_LEAST_TEXTS} or more")
     return texts
 
 
-def _texts(path: Path) -> list[str]:
+def _clean(text: Text) -> Text:
+    if isinstance(text, str):
+        return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    first, second = (part.replace("\0", "\N{REPLACEMENT CHARACTER}") for part in text)
+    return first, second
+
+
+def read_texts(sources: Sequence[str | Path], data: Data) -> list[Text]:
+    """Return the texts of files that need no labels, or the pairs of texts; blank ones are skipped."""
+    if data.task != "pairs":
+        return list(documents(sources, data.text_column))
+    found = [pair for file in find_files(sources) for pair in Pairs().inputs(file, data) if pair.whole.strip()]
+    return [(pair.text, pair.second or "") for pair in found]
+
+
+def _texts(path: Path) -> list[Text]:
     try:
         with (path / TEXTS).open(encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
-    except (OSError, ValueError) as problem:
+            found = [json.loads(line) for line in file]
+        return [text if isinstance(text, str) else (text[0], text[1]) for text in found]
+    except (OSError, ValueError, LookupError, TypeError) as problem:
         raise UserError(f"cannot read {path / TEXTS}: {problem}; {COPY}") from None
 
 
-def store_vectors(path: Path, run: Run, texts: Sequence[str], quiet: bool = False) -> None:
-    """Compute the frozen vector of each text, some texts at a time, into a NumPy file."""
+def store_vectors(path: Path, run: Run, texts: Sequence[Text], quiet: bool = False) -> None:
+    """Compute the frozen vector of each text or pair, some at a time, into a NumPy file."""
+    reader = _Reader(run)
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("wb") as out:
             for first in range(0, len(texts), _TOGETHER):
-                found = embed(run, texts[first : first + _TOGETHER]).astype("<f4", copy=False)
+                found = reader.vectors(texts[first : first + _TOGETHER]).astype("<f4", copy=False)
                 if first == 0:
                     header = {"descr": "<f4", "fortran_order": False, "shape": (len(texts), found.shape[1])}
                     np.lib.format.write_array_header_1_0(out, header)
@@ -118,6 +141,24 @@ def store_vectors(path: Path, run: Run, texts: Sequence[str], quiet: bool = Fals
         sync_directory(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+class _Reader:
+    """Makes one vector of a text, or of a pair: |u - v| and u · v, as a head of two towers reads them."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._centre: np.ndarray | None = None
+
+    def vectors(self, texts: Sequence[Text]) -> np.ndarray:
+        """Return the vector of each text or pair; the first ones tell where the middle of all texts is."""
+        if isinstance(texts[0], str):
+            return embed(self.run, [whole(text) for text in texts])
+        u, v = (embed(self.run, [text[side] for text in texts]) for side in (0, 1))
+        if self._centre is None:
+            self._centre = np.concatenate((u, v)).mean(axis=0)
+        u, v = unit(u, self._centre), unit(v, self._centre)
+        return np.concatenate((np.abs(u - v), np.sqrt(u.shape[1]) * u * v), axis=1)  # of one scale
 
 
 def _store_clusters(path: Path, found: Sequence[Clusters]) -> None:
@@ -149,7 +190,7 @@ def go_on(path: Path, asked: Mapping[str, Any], choosing: Mapping[str, Any], lab
     The body may have moved, the way of choosing and the aim may change, labels may be added.
     """
     known = read_settings(path)
-    for name in ("sources", "text_column", "weights", "seed"):
+    for name in ("sources", "task", "text_column", "pair_columns", "weights", "seed"):
         if name in asked and asked[name] != getattr(known, name):
             raise UserError(
                 f"{path} holds a session with other settings ({name}); go on with "

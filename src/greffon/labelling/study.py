@@ -1,13 +1,13 @@
 """A study: what would chosen labels have brought, against random ones? The answers come from a labelled file.
 
 OUT/
-  results.json   accuracy and classes seen, for chosen and random labels, at each size and seed (`LabelStudy`)
+  results.json   scores and classes seen, for chosen and random labels, at each size and seed (`LabelStudy`)
   curves.png     the same as a figure
   vectors.npy    frozen vectors of the texts, then of the judges
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +17,20 @@ from greffon.core.errors import UserError, setting
 from greffon.core.files import write_json
 from greffon.core.json_results import JsonResult
 from greffon.core.locks import empty_directory, own_directory
+from greffon.core.recipe import Data
 from greffon.core.rng import generator
-from greffon.data.corpora import Labelled, documents, labelled
+from greffon.data.corpora import Labelled
 from greffon.data.lint import overlap
+from greffon.data.tasks import FORMS, guess_task, read_examples
+from greffon.data.tasks.pairs import are_scores
 from greffon.inference.metrics import Interval
+from greffon.labelling.answers import LabelTask, OneClass, answers_of
 from greffon.labelling.clusters import cluster
 from greffon.labelling.figures import study_figure
-from greffon.labelling.heap import Heap, same_key
+from greffon.labelling.heap import Heap, Text, same_key, whole
+from greffon.labelling.label import checked_task
 from greffon.labelling.simulate import Point, simulate
-from greffon.labelling.storage import VECTORS, store_vectors
+from greffon.labelling.storage import VECTORS, read_texts, store_vectors
 from greffon.labelling.strategy import Choosing, Strategy
 from greffon.plots.style import save
 from greffon.runs.run import Run
@@ -57,14 +62,15 @@ class StudyPoint(JsonResult):
 
     labels: int
     """Number of labels."""
-    accuracy: Spread
+    score: Spread
+    """The accuracy, or the micro F1 of several labels."""
     classes: Spread
     """Number of classes among the labels."""
 
 
 @dataclass(frozen=True)
 class Gain(JsonResult):
-    """Accuracy with chosen labels minus accuracy with random ones, over the same seeds."""
+    """Score with chosen labels minus score with random ones, over the same seeds."""
 
     chosen: int
     """Number of chosen labels."""
@@ -91,6 +97,8 @@ class LabelStudy(JsonResult):
     """Number of seeds."""
     verdict: str
     """What the study shows, in a sentence."""
+    metric: str = "accuracy"
+    """What the scores are: `accuracy`, or `micro_f1` of several labels."""
 
 
 def label_study(
@@ -100,19 +108,22 @@ def label_study(
     simulate: str | Path,
     out: str | Path,
     test: str | Path | None = None,
+    task: LabelTask | None = None,
     train_sizes: Sequence[int] = (20, 50, 100, 200),
     seeds: int = 10,
     strategy: Strategy = "mixed",
     random_share: float = Choosing.random_share,
     text_column: str = "text",
-    label_column: str = "label",
+    label_column: str | None = None,
+    pair_columns: Sequence[str] = Data.pair_columns,
     force: bool = False,
     quiet: bool = False,
 ) -> LabelStudy:
     """Label texts with the answers of a file, chosen and at random, and compare the probes, over seeds.
 
     Texts without an answer are left out; without `texts`, all texts of `simulate` are there to choose from. `test`
-    judges; without it a random fifth does, another one for each seed, equal texts on one side.
+    judges; without it a random fifth does, another one for each seed, equal texts on one side. The task is guessed
+    from `simulate`, as `finetune` does.
     """
     path, run = Path(out), Run.open(body)
     choosing = Choosing(strategy, random_share)
@@ -122,13 +133,19 @@ def label_study(
         raise UserError(
             f"a study needs {setting('seeds')} of 2 or more, and {setting('train_sizes')} of 2 or more such as 20,50"
         )
-    examples = _askable(labelled(Path(simulate), text_column, label_column), texts, text_column, quiet)
-    judges = [] if test is None else labelled(Path(test), text_column, label_column)
-    shared = len(overlap([one.text for one in examples], [one.text for one in judges]))
+    data = Data(text_column=text_column, label_column=label_column, pair_columns=tuple(pair_columns))
+    task = checked_task(task or guess_task(Path(simulate), data)[0])
+    data = replace(data, task=task)
+    if task != "pairs" and data.pair_columns != Data.pair_columns:
+        raise UserError(f"{setting('pair_columns')} is for pairs of texts, and this is for {task}; leave it out")
+    examples = _askable(read_examples(Path(simulate), data), texts, data, quiet)
+    judges = [] if test is None else read_examples(Path(test), data)
+    answers = answers_of(task, FORMS[task].labels([*examples, *judges]))
+    shared = len(overlap([one.whole for one in examples], [one.whole for one in judges]))
     if shared:
         say(
             f"WARNING: {shared:,} of the {len(judges):,} texts of {test} are also among those to choose from, so every "
-            "accuracy is too high; remove them from one of the files"
+            "score is too high; remove them from one of the files"
         )
     sizes = sorted({*train_sizes})
     room = int(len(examples) * (_DRAWN if judges else 1 - _JUDGING))
@@ -143,36 +160,43 @@ def label_study(
                     f"{path} has a study; choose another {setting('out')}, or {setting('force')} to replace it"
                 )
             empty_directory(path)
-        store_vectors(path / VECTORS, run, [one.text for one in (*examples, *judges)], quiet)
+        store_vectors(path / VECTORS, run, [_text(one) for one in (*examples, *judges)], quiet)
         vectors = np.load(path / VECTORS, mmap_mode="r", allow_pickle=False)
         found = []
         for seed in range(seeds):
-            found.append(compare_strategies(vectors, examples, judges, sizes, [choosing, RANDOM], seed))
+            found.append(compare_strategies(vectors, examples, judges, answers, sizes, [choosing, RANDOM], seed))
             if not quiet:
-                chosen, random = (found[-1][name][sizes[-1]].accuracy for name in (strategy, RANDOM))
+                chosen, random = (found[-1][name][sizes[-1]].score for name in (strategy, RANDOM))
                 say(f"seed {seed}: {sizes[-1]} labels: {strategy} {chosen:.1%}, random {random:.1%}")
         arms, gains = _results(found, sizes, strategy)
         there = (len(examples), len(judges) or len(examples) - room, shared)
-        results = LabelStudy(strategy, arms, gains, *there, len(found), _verdict(gains, len(found)))
+        verdict = _verdict(gains, len(found))
+        results = LabelStudy(strategy, arms, gains, *there, len(found), verdict, answers.metric)
         save(study_figure(results), path / FIGURE)
         write_json(path / RESULTS, results.to_json())
     return results
 
 
+def _text(example: Labelled) -> Text:
+    return example.text if example.second is None else (example.text, example.second)
+
+
 def _askable(
-    examples: list[Labelled], texts: str | Path | Sequence[str | Path], text_column: str, quiet: bool
+    examples: list[Labelled], texts: str | Path | Sequence[str | Path], data: Data, quiet: bool
 ) -> list[Labelled]:
     """Return the examples that are among the texts; all of them, where none is or no texts are given."""
     sources = [texts] if isinstance(texts, str | Path) else list(texts)
-    examples = [one for one in examples if one.text.strip()]
+    examples = [one for one in examples if one.whole.strip()]
+    if are_scores(examples):
+        raise UserError("these pairs have scores, and a session is for labels; give a file whose pairs have labels")
     if sources:
-        among = overlap(list(documents(sources, text_column)), [one.text for one in examples])
+        among = overlap([whole(text) for text in read_texts(sources, data)], [one.whole for one in examples])
         if among and len(among) < len(examples):
             examples = [examples[index] for index in sorted(among)]
         if not quiet:
             say(f"{len(examples):,} texts have an answer{'' if among else '; none of them is among TEXTS'}")
     if len({one.label for one in examples}) < 2:
-        raise UserError("the texts that can be asked have one class only, so there is nothing to tell apart")
+        raise UserError("the texts that can be asked have one label only, so there is nothing to tell apart")
     return examples
 
 
@@ -184,6 +208,7 @@ def compare_strategies(
     vectors: np.ndarray,
     examples: Sequence[Labelled],
     judges: Sequence[Labelled],
+    answers: OneClass,
     sizes: Sequence[int],
     strategies: Sequence[Strategy | Choosing],
     seed: int,
@@ -193,19 +218,18 @@ def compare_strategies(
     `vectors` are those of the examples, then of the judges; without judges, a fifth of the examples judges. Random
     labels go on to more of them (`MORE`).
     """
-    asked, rest = _drawn([one.text for one in examples], _DRAWN if judges else 1 - _JUDGING, seed)
+    asked, rest = _drawn([one.whole for one in examples], _DRAWN if judges else 1 - _JUDGING, seed)
     judging = (vectors[len(examples) :], [one.label for one in judges])
     if not judges:
         judging = (vectors[rest], [examples[index].label for index in rest])
     drawn = vectors[asked]
-    heap = Heap([examples[index].text for index in asked], drawn, cluster(drawn, seed), seed)
-    answers = [examples[index].label for index in asked]
-    names = sorted({one.label for one in (*examples, *judges)})
+    heap = Heap([_text(examples[index]) for index in asked], drawn, cluster(drawn, seed), seed)
+    truth = [examples[index].label for index in asked]
     found: Found = {}
     for how in strategies:
         choosing = how if isinstance(how, Choosing) else Choosing(how)
         at = _and_more(sizes) if choosing.strategy == RANDOM else sizes
-        points = simulate(heap, answers, judging, at, choosing, names)
+        points = simulate(heap, truth, judging, at, choosing, answers)
         found[choosing.strategy] = {point.labels: point for point in points}
     return found
 
@@ -250,7 +274,7 @@ def _results(
         arms[name] = tuple(
             StudyPoint(
                 n,
-                spread([one[name][n].accuracy for one in found]),
+                spread([one[name][n].score for one in found]),
                 spread([one[name][n].classes for one in found]),
             )
             for n in at
@@ -261,7 +285,7 @@ def _results(
 def paired(found: Sequence[Found], sizes: Sequence[int], strategy: str) -> tuple[Gain, ...]:
     """Return chosen minus random labels, at equal numbers and against `MORE` times as many, paired by the seeds."""
     return tuple(
-        Gain(n, m, spread([one[strategy][n].accuracy - one[RANDOM][m].accuracy for one in found]))
+        Gain(n, m, spread([one[strategy][n].score - one[RANDOM][m].score for one in found]))
         for n in sizes
         for m in (n, round(MORE * n))
         if all(n in one[strategy] and m in one[RANDOM] for one in found)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from greffon.core.errors import UserError
 from greffon.core.files import write_atomically
+from greffon.core.recipe import Data
 from greffon.labelling.desk import Desk
+from greffon.labelling.heap import parts_of
 
 LABELS, ASIDE = "labels.csv", "aside.csv"
-_HEADER = ("text", "label", "author", "time")
 
 
 class Tables:
@@ -55,10 +56,11 @@ class Tables:
 def _table(desk: Desk, labelled: Mapping[int, str]) -> bytes:
     """Return labelled texts as CSV in UTF-8; all values in quotes, as a lone carriage return is data only there."""
     out = io.StringIO()
-    out.write(",".join(_HEADER) + "\n")
+    texts = ",".join(Data.pair_columns) if isinstance(desk.heap.texts[0], tuple) else Data.text_column
+    out.write(f"{texts},{desk.answers.column},author,time\n")
     writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for text, label in labelled.items():
         mark = desk.marks.current(text)
         assert mark is not None
-        writer.writerow((desk.heap.texts[text], label, mark.author, mark.time))
+        writer.writerow((*parts_of(desk.heap.texts[text]), label, mark.author, mark.time))
     return out.getvalue().encode()

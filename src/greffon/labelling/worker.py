@@ -23,7 +23,7 @@ class Worker:
         """Duration of the last fit and its scores of all texts."""
         self._change = change
         self._tables = tables
-        self._assessor = Assessor(desk.heap, desk.labels, aim)
+        self._assessor = Assessor(desk.heap, desk.answers, aim)
         self._news = threading.Condition()
         self._wanted = self._done = 0
         self._stopped = False
@@ -75,10 +75,11 @@ class Worker:
                     self._news.notify_all()
 
     def _work(self, wanted: int) -> None:
+        _ = self.desk.heap.moment  # computed once, here, so that no question has to wait for it
         began = time.perf_counter()
         with self._change:
             now = self._snapshot()
-        fitted = fit(self.desk.heap, now.training, self.desk.labels)
+        fitted = fit(self.desk.heap, now.training, self.desk.answers)
         self.seconds = time.perf_counter() - began
         with self._change:
             self.desk.fit = fitted
@@ -101,5 +102,5 @@ class Worker:
             marks.labels(),
             len(marks.of_kind("skip")),
             len(marks.of_kind("flag")),
-            marks.agreement(),
+            marks.agreement(self.desk.answers.decisions),
         )

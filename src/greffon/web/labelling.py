@@ -15,6 +15,7 @@ from greffon import __version__
 from greffon.core.errors import UserError
 from greffon.core.json_results import to_json
 from greffon.labelling.desk import Question
+from greffon.labelling.heap import Text, parts_of, whole
 from greffon.labelling.log import Source
 from greffon.labelling.session import Session
 from greffon.labelling.tables import ASIDE, LABELS
@@ -41,13 +42,13 @@ class Next:
 
 @dataclass(frozen=True)
 class MarkText:
-    """Label, skip or flag a text; `how` says whether it was asked, asked again, or chosen from a list."""
+    """Label (several as `a|b`), skip or flag a text; `how`: it was asked, asked again, or chosen from a list."""
 
     kind: Literal["label", "skip", "flag"]
     text: Number
     client: Name
     key: Name
-    label: Name = ""
+    label: Annotated[str, AtMost(20_000)] = ""
     author: Name = ""
     how: Literal["asked", "again", "list"] = "asked"
 
@@ -142,7 +143,8 @@ class LabelApi:
             "version": __version__,
             "path": str(self.session.path),
             "body": settings.body,
-            "labels": self.session.desk.labels,
+            "task": settings.task,
+            "labels": self.session.desk.answers.labels,
             "author": self.session.author,
             "texts": len(self.session.desk.heap),
             "strategy": settings.choosing.strategy,
@@ -222,8 +224,7 @@ class LabelApi:
         """Put a text beside the counts, which are up to date whatever the model is doing."""
         text = None
         if question is not None:
-            clipped = question.text if len(question.text) <= LONGEST else question.text[:LONGEST] + "…"
-            text = {"index": question.index, "text": clipped}
+            text = {"index": question.index, **_shown(question.text, LONGEST)}
         return {"question": text, "note": note, "progress": self.progress()}
 
     # -- what is known ------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ class LabelApi:
         texts = self.session.desk.heap.texts
         if asked.text >= len(texts):
             raise UserError(f"there is no text {asked.text}; choose 0 to {len(texts) - 1}")
-        return {"text": texts[asked.text][:LONGEST]}
+        return _shown(texts[asked.text], LONGEST)
 
     def browse(self, asked: Browse) -> dict[str, Any]:
         """List texts, some at a time."""
@@ -248,16 +249,23 @@ class LabelApi:
             marks = self.session.desk.marks
             kinds = {"labelled": "label", "skipped": "skip", "flagged": "flag"}
             notes: dict[int, str] = {}
+            names = self.session.desk.answers.names
+
+            def said(label: str) -> str:
+                return ", ".join(names(label)) or "no label"
+
             if asked.which in kinds:
                 listed: Sequence[int] = marks.of_kind(kinds[asked.which])[::-1]
             elif asked.which == "doubts":
-                notes = {one.index: f"the model says {one.suggested}" for one in progress.doubts}
+                notes = {one.index: f"the model says {said(one.suggested)}" for one in progress.doubts}
                 listed = list(notes)
             elif asked.which == "conflicts":
-                notes = {one.second: f"the same text is also {one.first_label}" for one in progress.conflicts}
+                notes = {one.second: f"the same text is also {said(one.first_label)}" for one in progress.conflicts}
                 listed = list(notes)
             elif asked.which == "twice":
-                notes = {text: f"first {a}, then {b}" for text, (a, b) in marks.judged_twice().items() if a != b}
+                notes = {
+                    text: f"first {said(a)}, then {said(b)}" for text, (a, b) in marks.judged_twice().items() if a != b
+                }
                 listed = list(notes)
             else:
                 listed = range(len(self.session.desk.heap))
@@ -272,7 +280,7 @@ class LabelApi:
         has = re.compile(r"\s+".join(map(re.escape, asked.query.split())), re.IGNORECASE).search
         found, skipped = [], 0
         for text in listed:
-            if has(texts[text]):
+            if has(whole(texts[text])):
                 skipped += 1
                 if skipped > asked.offset:
                     found.append(text)
@@ -282,11 +290,11 @@ class LabelApi:
 
     def _item(self, text: int, note: str) -> dict[str, Any]:
         desk = self.session.desk
-        mark, whole = desk.marks.current(text), desk.heap.texts[text]
+        mark, found = desk.marks.current(text), desk.heap.texts[text]
         return {
             "index": text,
-            "text": whole if len(whole) <= CLIPPED else whole[:CLIPPED] + "…",
-            "clipped": len(whole) > CLIPPED,
+            **_shown(found, CLIPPED),
+            "clipped": max(map(len, parts_of(found))) > CLIPPED,
             "kind": mark.kind if mark else "",
             "label": mark.label if mark else "",
             "author": mark.author if mark else "",
@@ -294,3 +302,9 @@ class LabelApi:
             "aside": bool(desk.is_aside[text]) and mark is not None,
             "note": note,
         }
+
+
+def _shown(text: Text, longest: int) -> dict[str, Any]:
+    """Return a text as `text`, a pair as `text` and `second`, each cut to a length."""
+    cut = [part if len(part) <= longest else part[:longest] + "…" for part in parts_of(text)]
+    return dict(zip(("text", "second"), cut, strict=False))

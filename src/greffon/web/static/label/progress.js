@@ -2,7 +2,7 @@
 
 import { STYLES, chart, sample } from "../chart.js";
 import { bars, count, h } from "../dom.js";
-import { range } from "./judge.js";
+import { measured, range } from "./judge.js";
 
 export const id = "progress";
 export const name = "Progress";
@@ -31,7 +31,7 @@ export function make(state) {
     region.replaceChildren(
       found.problem ? h("p", { class: "problem", role: "alert" }, `The labels are safe, but the numbers below are not up to date: ${found.problem}`) : "",
       h("section", {}, said(found).map((words) => h("p", { class: "narrow" }, words))),
-      found.curve.length ? h("section", {}, h("h2", {}, "Accuracy on the texts kept aside"), holder, legend(found), table(found)) : "",
+      found.curve.length ? h("section", {}, h("h2", {}, `${title(found)} on the texts kept aside`), holder, legend(found), table(found)) : "",
       h("section", {}, h("h2", {}, "Labels so far"), h("div", { class: "narrow" }, bars(shares(found)))),
       h("section", {}, h("h2", {}, "Take them along"),
         h("p", { class: "narrow" }, h("a", { href: "/labels.csv", download: "labels.csv" }, "labels.csv"), " to train on, ",
@@ -45,12 +45,16 @@ export function make(state) {
     return Object.entries(found.by_label).map(([label, number]) => ({ name: `${label}: ${count(number)}`, share: total ? number / total : 0 }));
   };
 
+  const title = (found) => measured(found).name.replace(/^./, (letter) => letter.toUpperCase());
+
   function said(found) {
     const words = [`${count(found.labels)} labels to train on, ${count(found.aside)} kept aside, ${count(found.skipped)} skipped, ${count(found.flagged)} flagged; ${count(state.session.texts)} texts in all.`];
     if (found.score) {
-      words.push(`The body is right about ${points(found.score.accuracy)} of the ${count(found.aside)} texts kept aside (95 % interval ${range(found.score.interval)}); TF-IDF with the same labels about ${points(found.tfidf.accuracy)} (${range(found.tfidf.interval)}).`);
+      words.push(found.metric === "accuracy"
+        ? `The body is right about ${points(found.score.value)} of the ${count(found.score.n)} texts kept aside that it was tried on (95 % interval ${range(found.score.interval)}); TF-IDF with the same labels about ${points(found.tfidf.value)} (${range(found.tfidf.interval)}).`
+        : `The body has a micro F1 of ${points(found.score.value)} on the ${count(found.score.n)} texts kept aside that it was tried on (95 % interval ${range(found.score.interval)}); TF-IDF with the same labels ${points(found.tfidf.value)} (${range(found.tfidf.interval)}).`);
     } else {
-      words.push("The accuracy is not known yet: it needs labels of two classes, and some texts kept aside.");
+      words.push(`The ${measured(found).name} is not known yet: it needs two different labels, and some texts kept aside.`);
     }
     if (found.forecast) words.push(expected(found.forecast));
     else if (found.score) words.push("A forecast needs 10 texts kept aside.");
@@ -64,7 +68,7 @@ export function make(state) {
 
   function expected(forecast) {
     const at = forecast.labels.findIndex((labels) => labels >= 2 * forecast.labels[0]);
-    const twice = `With twice the labels, about ${points(forecast.accuracy[at])} is to be expected (${range([forecast.low[at], forecast.high[at]])})`;
+    const twice = `With twice the labels, about ${points(forecast.value[at])} is to be expected (${range([forecast.low[at], forecast.high[at]])})`;
     if (forecast.aim === null) return `${twice}.`;
     const upTo = forecast.more_high === null ? "or more than can be foreseen" : `to ${count(forecast.more_high)}`;
     const aim = `${(100 * forecast.aim).toFixed(0)} %`;
@@ -74,12 +78,12 @@ export function make(state) {
   }
 
   function lines(found) {
-    const made = [{ name: "so far", style: STYLES[0], held: found.curve.map((one) => [one.labels, 100 * one.accuracy]), trained: [] }];
-    if (found.tfidf) made.push({ name: "TF-IDF", style: STYLES[5], held: [[found.tfidf.labels, 100 * found.tfidf.accuracy]], trained: [] });
+    const made = [{ name: "so far", style: STYLES[0], held: found.curve.map((one) => [one.labels, 100 * one.value]), trained: [] }];
+    if (found.tfidf) made.push({ name: "TF-IDF", style: STYLES[5], held: [[found.tfidf.labels, 100 * found.tfidf.value]], trained: [] });
     if (found.forecast) {
       const near = found.forecast.labels.map((labels, at) => [labels, at]).filter(([labels]) => labels <= 4 * found.forecast.labels[0]);
       const part = (values) => near.map(([labels, at]) => [labels, 100 * values[at]]);
-      made.push({ name: "expected", style: STYLES[1], held: part(found.forecast.accuracy), trained: part(found.forecast.low) });
+      made.push({ name: "expected", style: STYLES[1], held: part(found.forecast.value), trained: part(found.forecast.low) });
       made.push({ name: "at best", style: STYLES[1], held: [], trained: part(found.forecast.high) });
     }
     return made;
@@ -87,8 +91,8 @@ export function make(state) {
 
   function picture(holder, found) {
     const last = found.score;
-    const describe = `Accuracy against labels; ${points(last.accuracy)} with ${last.labels} labels`;
-    chart(holder, { lines: lines(found), xName: "labels", yName: "right (%)", describe, share: 1 });
+    const describe = `${title(found)} against labels; ${points(last.value)} with ${last.labels} labels`;
+    chart(holder, { lines: lines(found), xName: "labels", yName: `${measured(found).short} (%)`, describe, share: 1 });
   }
 
   const legend = (found) => h("ul", { class: "legend" },
@@ -98,8 +102,8 @@ export function make(state) {
 
   const table = (found) => h("details", { class: "note" }, h("summary", {}, "The curve as a table"),
     h("table", {},
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Labels"), h("th", { scope: "col", class: "number" }, "Right"), h("th", { scope: "col", class: "number" }, "95 % interval"))),
-      h("tbody", {}, found.curve.map((one) => h("tr", {}, h("td", {}, count(one.labels)), h("td", { class: "number" }, points(one.accuracy)), h("td", { class: "number" }, range(one.interval)))))));
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Labels"), h("th", { scope: "col", class: "number" }, title(found)), h("th", { scope: "col", class: "number" }, "95 % interval"))),
+      h("tbody", {}, found.curve.map((one) => h("tr", {}, h("td", {}, count(one.labels)), h("td", { class: "number" }, points(one.value)), h("td", { class: "number" }, range(one.interval)))))));
 
   return {
     elements: [h("h1", {}, "Progress"), region],

@@ -2,6 +2,7 @@
 
 import { unique } from "../api.js";
 import { field, h } from "../dom.js";
+import { several } from "./judge.js";
 
 export const id = "texts";
 export const name = "Texts";
@@ -38,31 +39,48 @@ export function make(state) {
   }
 
   function entry(one) {
-    const text = h("p", { class: "text", lang: "" }, one.text);
+    const parts = ["text", "second"].filter((name) => one[name] !== undefined).map((name) => [name, h("p", { class: "text", lang: "" }, one[name])]);
     const whole = one.clipped ? h("button", { class: "link", type: "button", onclick: async () => {
-      text.textContent = (await state.ask("text", { text: one.index })).text;
+      const all = await state.ask("text", { text: one.index });
+      for (const [name, part] of parts) part.textContent = all[name];
       whole.remove();
     } }, "Show the whole text") : null;
     const facts = h("p", { class: "facts" });
     const tell = (words) => { facts.textContent = words.filter(Boolean).join(" · "); };
-    tell([DONE[one.kind], one.note, one.aside ? "kept aside" : "", one.author, one.time.slice(0, 16).replace("T", " ")]);
-    const select = h("select", { onchange: () => change() },
+    tell([DONE[one.kind], one.kind === "label" && !one.label ? "no label" : "", one.note, one.aside ? "kept aside" : "", one.author, one.time.slice(0, 16).replace("T", " ")]);
+    async function change(label) {
+      try {
+        await state.ask("mark", { kind: "label", text: one.index, label, how: "list", key: unique(), client: state.client, author: state.author() });
+        const words = label.replaceAll("|", ", ") || "no label";
+        tell([`now ${words}`]);
+        status.textContent = `Labelled: ${words}.`;
+        return true;
+      } catch (problem) {
+        status.textContent = problem.message;
+        return false;
+      }
+    }
+    return h("li", {}, h("div", {}, parts.map(([, part]) => part), whole, facts), several(state.session) ? boxes(one, change) : choice(one, change));
+  }
+
+  function choice(one, change) {
+    const select = h("select", { onchange: async () => { if (await change(select.value)) before = select.value; else select.value = before; } },
       h("option", { value: "", disabled: true, selected: one.kind !== "label" }, "no label"),
       state.session.labels.map((label) => h("option", { value: label, selected: one.kind === "label" && label === one.label }, label)));
     let before = select.value;
-    async function change() {
-      const label = select.value;
-      try {
-        await state.ask("mark", { kind: "label", text: one.index, label, how: "list", key: unique(), client: state.client, author: state.author() });
-        before = label;
-        tell([`now ${label}`]);
-        status.textContent = `Labelled ${label}.`;
-      } catch (problem) {
-        select.value = before;
-        status.textContent = problem.message;
-      }
-    }
-    return h("li", {}, h("div", {}, text, whole, facts), field("Label", select));
+    return field("Label", select);
+  }
+
+  // Each box that is ticked or not is a change of its own, one after another.
+  function boxes(one, change) {
+    let last = Promise.resolve();
+    const own = one.label.split("|");
+    const all = state.session.labels.map((label) => h("input", { type: "checkbox", value: label, checked: own.includes(label), onchange: ({ target }) => {
+      last = last.then(async () => {
+        if (!await change(all.filter((box) => box.checked).map((box) => box.value).sort().join("|"))) target.checked = !target.checked;
+      });
+    } }));
+    return h("fieldset", { class: "marks" }, h("legend", { class: "label" }, "Labels"), all.map((box) => h("label", { class: "check" }, box, box.value)));
   }
 
   return {
