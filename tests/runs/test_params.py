@@ -159,16 +159,16 @@ def test_auto_is_wider_where_the_text_is_small_or_its_documents_short(
     def form(text: str, **given: object) -> tuple[int, float]:
         (tmp_path / "text.txt").write_text(text)
         recipe = make_recipe(tmp_path / "text.txt", **{"objective": "contrastive", **given})
-        return recipe.shape.hidden_size, recipe.contrast.block_scale if recipe.contrast else 1.0
+        return recipe.shape.hidden_size, recipe.contrast.block_share if recipe.contrast else 0.0
 
     short, long = "où est ma carte ?\n" * 20, f"{'un deux ' * 30}\n" * 20
-    assert form(short) == form(long) == (512, 0.05)
+    assert form(short) == form(long) == (512, 0.25)
     monkeypatch.setattr(training_recipe, "SMALL", 300)
-    assert form(short) == (512, 0.05), "however long the text, its documents are short"
-    assert form(long) == (128, 1.0)
-    assert form(short, preset="compact") == form(short, objective="masked") == (128, 1.0)
-    assert form(short, hidden_size=64) == (64, 1.0)
-    assert form(short, block_scale=0.5) == (512, 0.5)
+    assert form(short) == (512, 0.25), "however long the text, its documents are short"
+    assert form(long) == (128, 0.0)
+    assert form(short, preset="compact") == form(short, objective="masked") == (128, 0.0)
+    assert form(short, hidden_size=64) == (64, 0.0)
+    assert form(short, block_share=0.5) == (512, 0.5)
 
 
 def test_a_contrastive_body_counts_its_own_head() -> None:

@@ -18,7 +18,9 @@ from greffon.objectives.corpus import held_out_documents
 from greffon.runs.run import Run
 from greffon.runs.tensors import tensors_of
 from greffon.training.adaptation import prepare
+from greffon.training.block_share import block_share
 from greffon.training.finetune import graft_recipe, labelled_data
+from greffon.training.jobs import JOBS
 
 TINY = {
     "objective": "contrastive", "layers": 1, "hidden_size": 16, "heads": 2, "intermediate_size": 16, "context": 32,
@@ -109,18 +111,24 @@ def test_adapting_goes_on_with_the_settings_of_contrast(run: Run, text: Path, tm
     assert preset.contrastive.batch_size != preset.adaptation.batch_size
 
 
-def test_what_blocks_add_is_scaled_in_the_weights_that_are_handed_over_and_nowhere_else(
+def test_what_blocks_add_is_made_less_in_the_weights_that_are_handed_over_and_nowhere_else(
     run: Run, text: Path, tmp_path: Path
 ) -> None:
-    made = greffon.pretrain([text], out=tmp_path / "run", steps=30, dropout=0.1, block_scale=0.25, **TINY)
+    made = greffon.pretrain([text], out=tmp_path / "run", steps=30, dropout=0.1, block_share=0.25, **TINY)
     assert [e["loss"] for e in made.metrics() if "loss" in e] == [e["loss"] for e in run.metrics() if "loss" in e]
-    for name, whole in weights(run).items():
-        factor = 0.25 if name.endswith(("attention.out.weight", "feed_forward.down.weight")) else 1.0
-        assert torch.equal(weights(made)[name], factor * whole), name
+    batch = JOBS["contrastive"](made.recipe, made.tokenizer).batches(0)[0]
+    shares = [block_share(one.load_model().body, batch) for one in (made, run)]
+    assert shares[0] == pytest.approx(0.25, rel=0.05)
+    assert abs(shares[1] - 0.25) > 0.05
+    found, whole = weights(made), weights(run)
+    outputs = {name for name in whole if name.endswith(("attention.out.weight", "feed_forward.down.weight"))}
+    assert all(torch.equal(found[name], whole[name]) for name in whole.keys() - outputs)
+    factors = torch.cat([(found[name] / whole[name]).flatten() for name in outputs])
+    assert factors.std() < 1e-5 * factors.mean()
     whole_run = Run.open(copytree(run.path, tmp_path / "whole"))
     further = [greffon.resume(one.path, extra_steps=5, quiet=True) for one in (made, whole_run)]
     losses = [[e["loss"] for e in one.metrics() if "loss" in e] for one in further]
-    assert losses[0] == losses[1]
+    assert losses[0] == losses[1], "training goes on from the weights as they were trained"
 
 
 def test_a_file_is_scored(run: Run, text: Path) -> None:

@@ -144,6 +144,7 @@ PRETRAINING_RULES = (
         ("tie_embeddings", "head_transform", "head_bias", "untied_head_bias"),
         beside("objective", "contrastive", "a contrastive body has no vocabulary head"),
     ),
+    Idle(("block_share",), beside("norm_place", "post", "a norm after each sublayer undoes it")),
     Idle(("batch_size",), beside("objective", "seq2seq", f"{setting('batch_tokens')} sizes a batch of sentence pairs")),
 )
 """Rules of pretraining."""

@@ -47,7 +47,7 @@ def auto() -> Preset:
         compact(),
         contrastive_layers=1,
         small_text_sizes={"hidden_size": 512, "heads": 8, "intermediate_size": 512},
-        small_text_contrast={"block_scale": 0.05},
+        small_text_contrast={"block_share": 0.25},
     )
 
 

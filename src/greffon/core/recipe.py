@@ -94,8 +94,9 @@ class Contrast:
     """Temperature of the contrastive loss."""
     token_dropout: float = 0.3
     """Share of the tokens that each span loses, drawn anew in each pass."""
-    block_scale: float = 1.0
-    """Factor of what the blocks add to the embeddings, in the weights that a run hands over."""
+    block_share: float = 0.0
+    """Size of what the blocks add to the embeddings, as a share of these, in the weights of the finished run; 0 leaves
+    it as trained."""
 
     def __post_init__(self) -> None:
         check_at_least("span_length", self.span_length, 2)
@@ -103,8 +104,8 @@ class Contrast:
             raise out_of_range("token_dropout", self.token_dropout, "choose a share from 0 up to, not including, 1")
         if not 0 < self.temperature < math.inf:
             raise out_of_range("temperature", self.temperature, "choose a number above 0, such as 0.07")
-        if not 0 < self.block_scale <= 1:
-            raise out_of_range("block_scale", self.block_scale, "choose a number above 0, up to 1")
+        if not 0 <= self.block_share < math.inf:
+            raise out_of_range("block_share", self.block_share, "choose 0, or a share such as 0.25")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from greffon.core.training import Training
 from greffon.nn.model import Model
 from greffon.runs.run import Run
 from greffon.runs.tensors import fill, tensors_of
-from greffon.training.block_scale import scaled_blocks
+from greffon.training.block_share import with_block_share
 from greffon.training.clock import Clock
 from greffon.training.distributed.base import ProcessGroup
 from greffon.training.jobs import Job
@@ -187,7 +187,10 @@ class Trainer:
     def hand_over(self, scores: dict[str, float]) -> None:
         """Save the weights as the run's model."""
         contrast = self.run.recipe.contrast
-        with scaled_blocks(self.model, contrast.block_scale if contrast else 1.0):
+        if contrast is None or not contrast.block_share:
+            self.run.save_model(self.model, scores)
+            return
+        with with_block_share(self.model, self.job.batches(0)[0], contrast.block_share):
             self.run.save_model(self.model, scores)
 
     def evaluate_average(self) -> bool:
