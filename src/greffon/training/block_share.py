@@ -21,7 +21,7 @@ def with_block_share(model: Model, batch: Batch, share: float) -> Iterator[None]
 
     What the blocks add then has `share` times the size of the embeddings, measured on a batch. A body that has
     contrasted the documents of a small text adds hundreds of times their size, and mostly what is true of these
-    documents alone; a little of it makes the embeddings better (docs/findings.md). With a share of 0 all stays as trained.
+    documents alone; a little of it makes the embeddings better (docs/findings.md). A share of 0 changes nothing.
     """
     assert isinstance(model.body, Body)
     blocks: list[nn.Module] = list(model.body.blocks)

@@ -176,7 +176,7 @@ def fold_recipe(recipe: Recipe, fold: int, texts: int) -> Recipe:
         # Several folds are judged by their mean, and so each must reach every epoch until that ends.
         patience=training.patience if texts >= ONE_FOLD_FROM else 0,
     )
-    return replace(recipe, data=data, training=training, cost={})
+    return replace(recipe, data=data, training=training, cost={}, tried={})  # its head is chosen already
 
 
 def choose(run: Run, folds: Sequence[Run], key: Callable[[Scores], tuple[float, ...]]) -> Selection:

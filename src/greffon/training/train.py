@@ -87,7 +87,7 @@ def _carry_out(
     _adapt(run, tell, quiet, group)
     if run.recipe.tried:
         choose_head(run, lambda trial: train(trial, quiet=True, group=group), tell, group)
-        job = JOBS[run.recipe.objective](run.recipe, run.tokenizer)
+        job = replace(JOBS[run.recipe.objective](run.recipe, run.tokenizer), pause_step=until)
     if run.recipe.data.selection == "folds" and not run.recipe.data.fold:
         job = selected(run, job, lambda fold, step: train(fold, quiet=True, group=group, until=step), tell, group)
     timed = run.recipe.training.steps == 0
