@@ -14,6 +14,7 @@ from greffon.core.errors import UserError
 from greffon.core.recipe import Data
 from greffon.core.rng import generator
 from greffon.data.tasks import guess_task, read_examples
+from greffon.inference.probe import STRENGTH
 from greffon.labelling.answers import answers_of
 from greffon.labelling.clusters import cluster
 from greffon.labelling.desk import Desk
@@ -50,7 +51,7 @@ def test_the_probe_is_one_logistic_regression_a_label() -> None:
     found = probe_of(heap, some, ANSWERS).probabilities(heap.vectors)
     for place, name in enumerate(ANSWERS.labels):
         own = [name in label.split("|") for label in some.values()]
-        model = LogisticRegression(C=3.0, max_iter=1000).fit(rows[:80], own)
+        model = LogisticRegression(C=STRENGTH, max_iter=1000).fit(rows[:80], own)
         np.testing.assert_allclose(found[:, place], model.predict_proba(rows)[:, 1], atol=1e-3)
 
 

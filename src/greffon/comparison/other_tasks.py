@@ -182,6 +182,8 @@ def compare_task(
                 trained.setdefault(name, []).append(run)
                 pieces.append(Piece(run.path, f"{name}, seed {seed}"))
         EXECUTORS[comparing.executor](pieces, comparing.jobs, tell)
+        # Where several heads are tried, a recipe says only after the training which one was chosen.
+        trained = {name: [Run.open(run.path) for run in those] for name, those in trained.items()}
         made = TaskComparison(
             path, _gather(trained, study.splits, scratch_of, {**study.question, "seeds": comparing.seeds})
         )
