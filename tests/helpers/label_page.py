@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,12 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-NO_BROWSER = "no browser: apt-get install chromium"
-PHONE = {"width": 360, "height": 740}
-DESK = {"width": 1280, "height": 900}
+from chromium import DESK, PHONE
+from playwright.sync_api import Browser, Page, expect
 
 
 class Server:
@@ -46,14 +41,6 @@ class Server:
     def kill(self, how: int = signal.SIGKILL) -> int:
         self.process.send_signal(how)
         return self.process.wait(timeout=60)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from chromium import browser  # noqa: F401
 from in_process import in_process
-from label_page import browser, visit  # noqa: F401
+from label_page import visit  # noqa: F401
 from serving import Kinds
 from starlette.testclient import TestClient
 from tiny import SHAPE, TinyRuns

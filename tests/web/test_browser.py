@@ -1,25 +1,21 @@
 """The page in a real browser, each tab used as a person would: by mouse and by keyboard, on a desk and on a phone."""
 
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from chromium import CHROMIUM, DESK, NO_BROWSER, PHONE
+from playwright.sync_api import Browser, Page, expect
 from serving import Address, Kinds, running, until
 
 import greffon
 from greffon.inference import sampling
 from greffon.web.limits import Limits
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium")
-
-PHONE = {"width": 360, "height": 740}
-DESK = {"width": 1280, "height": 900}
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +31,6 @@ def growing(kinds: Kinds, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(kinds: Kinds, growing: Path) -> Iterator[Address]:
     with running([*kinds.paths, growing], Limits()) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from label_page import CHROMIUM, NO_BROWSER, PHONE, Server, picture, shows_another
+from chromium import CHROMIUM, NO_BROWSER, PHONE
+from label_page import Server, picture, shows_another
 from playwright.sync_api import Page, expect
 from tiny import SHAPE, TinyRuns
 

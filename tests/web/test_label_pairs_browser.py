@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from label_page import CHROMIUM, NO_BROWSER, PHONE, Server, picture
+from chromium import CHROMIUM, NO_BROWSER, PHONE
+from label_page import Server, picture
 from playwright.sync_api import Page, expect
 from tiny import TinyRuns
 
