@@ -14,6 +14,7 @@ import pytest
 from chromium import CHROMIUM, NO_BROWSER, PHONE
 from label_page import Server, picture, shows_another
 from playwright.sync_api import Page, expect
+from serving import until
 from tiny import SHAPE, TinyRuns
 
 import greffon
@@ -97,6 +98,8 @@ def test_from_texts_to_a_classifier_by_keyboard(
     assert all(row["label"] == {"1": "positive", "2": "negative"}[key_of(row["text"])] for row in rows)
     assert {row["author"] for row in rows} == {"Zoé"}
     assert {row["text"] for row in rows} < set(shown)
+    file = server.session / "labels.csv"
+    until(lambda: file.read_bytes() == Path(download.value.path()).read_bytes())  # it is written in the background
     run = greffon.finetune(tiny.causal, train=server.session / "labels.csv", out=tmp_path / "run", epochs=1, quiet=True)
     assert greffon.evaluate(run, server.session / "aside.csv").n == 9
 

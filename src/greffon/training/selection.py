@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from greffon.core.errors import UserError, setting
 from greffon.core.files import read_json, write_json
 from greffon.core.recipe import Recipe
 from greffon.core.training import Training
@@ -70,7 +71,8 @@ def selected(run: Run, job: Job, train: Train, tell: Callable[[str], None], grou
             prepare_folds(run)
     folds = [] if file.is_file() else [Run.open(folder) for folder in sorted((run.path / FOLDER).glob("fold-*"))]
     if folds:
-        tell(f"choosing the number of epochs without a part of the labels: {len(folds)} trainings of all but one part")
+        parts = "five parts of the labels in turn" if len(folds) > 1 else "a fifth of the labels"
+        tell(f"choosing the number of epochs by training without {parts}")
         train_folds(run, folds, job.selection_key, train, group)
     with group.main_process_first():
         if group.is_main:
@@ -228,6 +230,9 @@ def clearly_better(folds: Sequence[Run], evaluations: int) -> bool:
     for fold in folds:
         judged, texts = fold.judged(), load_splits(fold.recipe.data).valid
         steps = sorted(judged)
+        if len(judged[steps[0]]) != len(texts):
+            changed = ", ".join(fold.recipe.data.train)
+            raise UserError(f"{changed} changed while it was trained on; start again with {setting('force')}")
         for before, after, text in zip(judged[steps[0]], judged[steps[evaluations]], texts, strict=True):
             own = fold.recipe.labels.index(text.label)
             gains.append(math.log(max(after[own], MIN_PROBABILITY)) - math.log(max(before[own], MIN_PROBABILITY)))
