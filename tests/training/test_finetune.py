@@ -468,3 +468,9 @@ def test_runs_share_a_scratch_arm_only_if_it_would_be_the_same_training(body: Ru
         "d": "scratch d",
         "e": "scratch c",
     }
+
+
+@pytest.mark.parametrize("given", [[("un livre", "bon")], {"text": ["un livre"], "label": ["bon"]}])
+def test_labelled_texts_that_are_no_file_are_refused_in_a_sentence(given: object, body: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"labelled texts are a file, not a (list|dict); write them into a \.csv"):
+        greffon.finetune(body, train=given, out=tmp_path / "run", quiet=True)  # type: ignore[arg-type]

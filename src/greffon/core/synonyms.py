@@ -149,6 +149,7 @@ _TRANSFORMERS = {  # TrainingArguments, the model configurations, and `generate`
     "optim": "optimizer",
     "output_dir": "out",
     "overwrite_output_dir": "force",
+    "overwrite": "force",
     "model_name_or_path": "init_from run runs",
     "train_file": "train",
     "validation_file": "valid",

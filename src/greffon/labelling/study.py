@@ -151,7 +151,8 @@ def label_study(
     room = int(len(examples) * (_DRAWN if judges else 1 - _JUDGING))
     if round(MORE * sizes[-1]) > room:
         raise UserError(
-            f"{setting('train_sizes')}: {sizes[-1]} labels need {round(MORE * sizes[-1])} texts, {room} are there"
+            f"{setting('train_sizes')}: {sizes[-1]} labels need {round(MORE * sizes[-1])} texts, {room} are there; "
+            f"choose {int(room / MORE)} or fewer"
         )
     with own_directory(path, RESULTS, before=(VECTORS, FIGURE)):
         if (path / RESULTS).is_file():

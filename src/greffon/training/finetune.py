@@ -111,6 +111,11 @@ def labelled_data(
     """Name labelled files so that a run can be resumed from any folder; a task of None is guessed from the first."""
 
     def named(file: str | Path | None) -> tuple[str, ...]:
+        if not isinstance(file, str | Path | None):
+            raise UserError(
+                f"labelled texts are a file, not a {type(file).__name__}; write them into a .csv, "
+                "or give them to greffon.GreffonClassifier"
+            )
         return () if file is None else (str(Path(file).resolve()),)
 
     data = Data(
