@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from chromium import DESK, PHONE
+from chromium import DESK, new_tab
 from playwright.sync_api import Browser, Page, expect
 
 
@@ -49,12 +49,8 @@ def visit(browser: Browser, server: Server) -> Iterator[Callable[..., Page]]:
     contexts, troubles = [], []
 
     def open_page(size: dict[str, int] = DESK, colours: str = "light") -> Page:
-        context = browser.new_context(viewport=size, color_scheme=colours, has_touch=size is PHONE)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        expect.set_options(timeout=60_000)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page = new_tab(browser, size, colours, troubles)
+        contexts.append(page.context)
         page.on("request", lambda request: request.url.startswith(server.url) or troubles.append(request.url))
         page.goto(server.url)
         expect(page.get_by_role("tabpanel")).to_be_visible()

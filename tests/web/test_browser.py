@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, DESK, NO_BROWSER, PHONE
+from chromium import CHROMIUM, DESK, NO_BROWSER, PHONE, new_tab
 from playwright.sync_api import Browser, Page, expect
 from serving import Address, Kinds, running, until
 
@@ -41,12 +41,8 @@ def visit(browser: Browser, server: Address) -> Iterator[Callable[..., Page]]:
     def open_page(
         tab: str, size: dict[str, int] = DESK, colours: str = "light", before: Callable | None = None
     ) -> Page:
-        context = browser.new_context(viewport=size, color_scheme=colours, has_touch=size is PHONE)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        expect.set_options(timeout=60_000)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page = new_tab(browser, size, colours, troubles)
+        contexts.append(page.context)
         page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
         page.on("request", lambda request: _own(request.url, server, troubles))
         if before is not None:

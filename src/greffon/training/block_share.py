@@ -21,19 +21,19 @@ def with_block_share(model: Model, batch: Batch, share: float) -> Iterator[None]
 
     What the blocks add then has `share` times the size of the embeddings, measured on a batch. A body that has
     contrasted the documents of a small text adds hundreds of times their size, and mostly what is true of these
-    documents alone; a little of it makes the embeddings better (docs/findings.md). A share of 0 changes nothing.
+    documents alone; a little of it makes the embeddings better (docs/findings.md).
     """
     assert isinstance(model.body, Body)
     blocks: list[nn.Module] = list(model.body.blocks)
     layers = [p for block in blocks for linear in block.output_linears for p in linear.parameters()]  # type: ignore[union-attr]
-    before = [p.detach().clone() for p in layers] if share else []
-    for _ in range(ROUNDS if share else 0):
-        _scale(layers, share / max(block_share(model.body, batch), torch.finfo(torch.float32).tiny))
+    before = [p.detach().clone() for p in layers]
     try:
+        for _ in range(ROUNDS):
+            _scale(layers, share / max(block_share(model.body, batch), torch.finfo(torch.float32).tiny))
         yield
     finally:
         with torch.no_grad():
-            for p, value in zip(layers, before, strict=False):
+            for p, value in zip(layers, before, strict=True):
                 p.copy_(value)
 
 
